@@ -1,0 +1,192 @@
+"""Where a class gives an attribute its value: read from the sources of the class and its bases."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from . import values
+from .frames import is_library
+from .sources import FunctionNode, SourceFile, Sources
+
+
+@dataclass
+class Assignment:
+    """`self.name = value` in a method, `name = value` in a class body, or a registration.
+
+    `kind`: plain, buffer, parameter, property, class. `method` is None in a class body.
+    """
+
+    kind: str
+    source: SourceFile
+    node: ast.expr
+    stmt: ast.stmt
+    method: ast.FunctionDef | ast.AsyncFunctionDef | None
+    cls: type
+    path: tuple[int, ...] = ()
+    function: types.FunctionType | None = None
+
+
+def classes(value: Any) -> list[type]:
+    """The class of a value and its bases, torch's and Python's own left out."""
+    kind = value if isinstance(value, type) else type(value)
+    found = []
+    for base in type.__getattribute__(kind, "__mro__"):
+        module = type.__getattribute__(base, "__dict__").get("__module__", "")
+        if isinstance(module, str) and module.partition(".")[0] in ("builtins", "torch", "typing", "abc"):
+            if not (module.startswith("torch.distributions") or module.startswith("torch.optim")):
+                continue
+        found.append(base)
+    return found
+
+
+def class_source(cls: type, sources: Sources) -> tuple[SourceFile, ast.ClassDef] | None:
+    """The file and node of a class, by the first line of one of its methods, else by its module and name."""
+    own = type.__getattribute__(cls, "__dict__")
+    for entry in list(own.values()):
+        function = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry) if isinstance(entry, staticmethod | classmethod) else entry
+        if type(function) is not types.FunctionType:
+            continue
+        code = function.__code__
+        source = sources.get(code.co_filename, function.__globals__)
+        node = source.function_at(code.co_firstlineno, code.co_name) if source is not None else None
+        if source is not None and node is not None:
+            found = source.enclosing_class(node)
+            if found is not None and found.name == cls.__name__:
+                return source, found
+    module = sys.modules.get(own.get("__module__", ""))
+    path = getattr(module, "__file__", None) if module is not None else None
+    source = sources.get(path) if isinstance(path, str) else None
+    if source is not None and source.tree is not None:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+                return source, node
+    return None
+
+
+def assignments(owner: Any, name: str, sources: Sources) -> list[Assignment]:
+    """Every place in the classes of `owner` that gives the attribute a value, the user's classes first."""
+    found: list[Assignment] = []
+    for cls in classes(owner):
+        located = class_source(cls, sources)
+        if located is None:
+            continue
+        source, node = located
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+                if member.name == name and _is_property(member):
+                    found += _property(member, source, cls)
+                found += _in_method(member, name, source, cls)
+            elif isinstance(member, ast.Assign):
+                found += [
+                    Assignment("class", source, member.value, member, None, cls)
+                    for target in member.targets
+                    if isinstance(target, ast.Name) and target.id == name
+                ]
+            elif isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+                if member.target.id == name and member.value is not None:
+                    found.append(Assignment("class", source, member.value, member, None, cls))
+    return sorted(found, key=lambda a: is_library(a.source.path))
+
+
+def _is_property(member: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for decorator in member.decorator_list:
+        text = ast.unparse(decorator)
+        if text.rpartition(".")[2] in ("property", "cached_property"):
+            return True
+    return False
+
+
+def _property(member: Any, source: SourceFile, cls: type) -> list[Assignment]:
+    from .calls import returned
+
+    return [Assignment("property", source, value, source.statement(value) or member, member, cls) for value in returned(member)]
+
+
+def _in_method(member: Any, name: str, source: SourceFile, cls: type) -> list[Assignment]:
+    params = [*member.args.posonlyargs, *member.args.args]
+    if not params:
+        return []
+    receiver = params[0].arg
+    found: list[Assignment] = []
+    for node in ast.walk(member):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                for leaf, value, path in _leaves(target, node.value):
+                    if _is_attribute(leaf, receiver, name):
+                        found.append(Assignment("plain", source, value, node, member, cls, path))
+        elif isinstance(node, ast.Call):
+            found += _registration(node, receiver, name, source, member, cls)
+    return found
+
+
+def _leaves(target: ast.expr, value: ast.expr, path: tuple[int, ...] = ()) -> list[tuple[ast.expr, ast.expr, tuple[int, ...]]]:
+    if not isinstance(target, ast.Tuple | ast.List):
+        return [(target, value, path)]
+    found = []
+    for index, element in enumerate(target.elts):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) and not path:
+            found += _leaves(element, value.elts[index])
+        else:
+            found += _leaves(element, value, (*path, index))
+    return found
+
+
+def _is_attribute(node: ast.AST, receiver: str, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == receiver
+    )
+
+
+def _registration(
+    node: ast.Call, receiver: str, name: str, source: SourceFile, member: Any, cls: type
+) -> list[Assignment]:
+    func = node.func
+    if isinstance(func, ast.Attribute) and func.attr in ("register_buffer", "register_parameter", "add_module"):
+        first = node.args[0] if node.args else None
+        given = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg in ("tensor", "param")), None)
+        if isinstance(first, ast.Constant) and first.value == name and given is not None:
+            kind = {"register_buffer": "buffer", "register_parameter": "parameter"}.get(func.attr, "plain")
+            return [Assignment(kind, source, given, source.statement(node) or ast.Pass(), member, cls)]
+    if isinstance(func, ast.Name) and func.id == "setattr" and len(node.args) == 3:
+        target, key, given = node.args
+        if isinstance(target, ast.Name) and target.id == receiver and isinstance(key, ast.Constant) and key.value == name:
+            return [Assignment("plain", source, given, source.statement(node) or ast.Pass(), member, cls)]
+    return []
+
+
+def outside_assignments(name: str, source: SourceFile) -> list[tuple[ast.expr, ast.Attribute, ast.stmt]]:
+    """`something.name = value` anywhere in a file where `something` is not a method's own `self`."""
+    found: list[tuple[ast.expr, ast.Attribute, ast.stmt]] = []
+    if source.tree is None:
+        return found
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and target.attr == name:
+                function = source.scope(node)
+                if isinstance(function, FunctionNode) and source.enclosing_class(function) is not None:
+                    params = function.args.args
+                    if params and isinstance(target.value, ast.Name) and target.value.id == params[0].arg:
+                        continue
+                found.append((node.value, target, node))
+    return found
+
+
+def kind_in(owner: Any, name: str) -> str | None:
+    """How an attribute is held: parameter, buffer, module, attribute; None when it is not there."""
+    own = values.instance_dict(owner)
+    if values.is_module(owner):
+        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", "module")):
+            entries = own.get(table)
+            if isinstance(entries, dict) and name in entries:
+                return kind
+    return "attribute" if name in own else None

@@ -1,0 +1,170 @@
+"""From an exception to the frames it passed through, the user's told from the libraries'."""
+
+from __future__ import annotations
+
+import ast
+import os
+import site
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .sources import COMPREHENSIONS, ScopeNode, SourceFile, Sources
+
+MOST_FRAMES = 400
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _library_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    roots = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(torch, "__file__", None):
+        roots.add(os.path.dirname(str(torch.__file__)))
+    roots.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
+    return tuple(os.path.realpath(root) + os.sep for root in roots)
+
+
+_ROOTS: tuple[str, ...] = ()
+
+
+def is_library(path: str) -> bool:
+    """Whether a file is a library's: never edited, never the root when a line of the user's can be named."""
+    global _ROOTS
+    if path.startswith("<"):
+        # A cell of IPython's has a name of its own; `<string>` and frozen modules are nobody's to edit.
+        return path.startswith(("<frozen", "<__array_function__", "<torch", "<eval_with_key"))
+    parts = path.replace("\\", "/").split("/")
+    if "site-packages" in parts or "dist-packages" in parts or "transformers_modules" in parts:
+        return True
+    _ROOTS = _ROOTS or _library_roots()
+    return os.path.realpath(path).startswith(_ROOTS)
+
+
+def is_ours(path: str) -> bool:
+    return path.startswith(_PACKAGE)
+
+
+def library_of(path: str) -> str | None:
+    """The name of the top-level package that a library's file belongs to."""
+    parts = path.replace("\\", "/").split("/")
+    for folder in ("site-packages", "dist-packages", "transformers_modules"):
+        if folder in parts:
+            rest = parts[parts.index(folder) + 1 :]
+            return rest[0].removesuffix(".py") if rest else None
+    if "torch" in parts:
+        return "torch"
+    return None
+
+
+@dataclass
+class LiveFrame:
+    """A frame of the traceback, with the node that was being evaluated in it."""
+
+    frame: types.FrameType
+    line: int
+    path: str
+    function: str
+    library: bool
+    source: SourceFile | None = None
+    scope_node: ScopeNode | None = None
+    node: ast.AST | None = None
+    statement: ast.stmt | None = None
+    positions: tuple[int | None, int | None, int | None, int | None] = (None, None, None, None)
+    comprehension: bool = False
+    extra: dict[str, object] = field(default_factory=dict)
+
+
+def exceptions(exc: BaseException) -> Iterator[BaseException]:
+    """The exception, those in its group, and those that it was raised from, each once, innermost causes last."""
+    seen: set[int] = set()
+    stack = [exc]
+    while stack and len(seen) < 100:
+        here = stack.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here
+        following = [here.__cause__, None if here.__suppress_context__ else here.__context__]
+        if isinstance(here, BaseExceptionGroup):
+            following = [*following, *here.exceptions]
+        stack.extend(e for e in reversed(following) if e is not None)
+
+
+def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
+    """The frames of an exception's traceback, outermost first; ours are left out."""
+    found: list[LiveFrame] = []
+    tb = exc.__traceback__
+    entries: list[types.TracebackType] = []
+    while tb is not None:
+        entries.append(tb)
+        tb = tb.tb_next
+    for entry in entries[-MOST_FRAMES:]:
+        code = entry.tb_frame.f_code
+        path = code.co_filename
+        if not path.startswith("<") and not os.path.isabs(path):
+            path = os.path.abspath(path)
+        if is_ours(path) or path.startswith("<frozen"):
+            continue
+        found.append(
+            LiveFrame(entry.tb_frame, entry.tb_lineno, path, code.co_qualname, is_library(path))
+        )
+        found[-1].positions = _positions(code, entry.tb_lasti)
+    for live in found:
+        if not live.library:
+            locate(live, sources)
+    return found
+
+
+def _positions(code: types.CodeType, lasti: int) -> tuple[int | None, int | None, int | None, int | None]:
+    for index, position in enumerate(code.co_positions()):
+        if index == lasti // 2:
+            return position
+    return (None, None, None, None)
+
+
+def locate(live: LiveFrame, sources: Sources) -> None:
+    """Find the frame's function and the node that was being evaluated, where the source can be had."""
+    if live.source is not None:
+        return
+    code = live.frame.f_code
+    source = sources.get(code.co_filename, live.frame.f_globals)
+    if source is None or source.tree is None:
+        return
+    live.source = source
+    name = code.co_name
+    live.comprehension = name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+    within: ast.AST | None = source.tree if live.comprehension else source.function_at(code.co_firstlineno, name)
+    if within is None:
+        return
+    line, end_line, column, end_column = live.positions
+    if line is not None and end_line is not None and column is not None and end_column is not None:
+        live.node = source.node_at(within, line, end_line, column, end_column)
+    live.statement = source.statement(live.node) if live.node is not None else source.statement_at(within, live.line)
+    if live.comprehension and live.node is not None:
+        scope = source.scope(live.node)
+        live.scope_node = scope
+    else:
+        live.scope_node = within if isinstance(within, ScopeNode) else None
+    if live.node is None and live.statement is not None:
+        live.node = _main_expression(live.statement)
+
+
+def _main_expression(statement: ast.stmt) -> ast.AST:
+    """Where no column is known: the expression that a simple statement evaluates."""
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr) and statement.value is not None:
+        return statement.value
+    return statement
+
+
+def enclosing_comprehensions(source: SourceFile, node: ast.AST) -> list[ast.AST]:
+    """The comprehensions around a node, innermost first, within its function."""
+    found = []
+    for up in source.ancestors(node):
+        if isinstance(up, COMPREHENSIONS):
+            found.append(up)
+        elif isinstance(up, ScopeNode):
+            break
+    return found

@@ -1,0 +1,247 @@
+"""Activations of functions: those still on the stack, and those that have returned but whose call can be seen.
+
+A `Scope` answers what a name meant at a place: from a live frame's locals, or, for a function that has returned,
+from the arguments of the call that led there. The source gives the place, the live objects give the proof.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from .frames import LiveFrame
+from .sources import COMPREHENSIONS, ScopeNode, SourceFile
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+
+
+@dataclass
+class Argument:
+    """What a parameter was bound to: an expression in the caller's scope, or the function's own default."""
+
+    node: ast.expr
+    scope: Scope
+    default: bool = False
+    spread: str = ""  # `*` or `**` when the node is the whole tuple or mapping that was spread
+    key: object = None  # the index or key within it
+
+
+@dataclass
+class Scope:
+    """One activation. `frame` is None when the function has returned."""
+
+    source: SourceFile
+    node: ScopeNode
+    globals: dict[str, Any]
+    frame: types.FrameType | None = None
+    live: LiveFrame | None = None
+    caller: Scope | None = None
+    call: ast.Call | None = None
+    receiver: Any = MISSING
+    bound: dict[str, Argument] = field(default_factory=dict)
+    until: tuple[int, int] = (1 << 30, 0)  # bindings at or after this position had not happened yet
+    depth: int = 0
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def function(self) -> str | None:
+        return None if isinstance(self.node, ast.Module) else getattr(self.node, "name", "<lambda>")
+
+    @property
+    def locals(self) -> dict[str, Any]:
+        if self.frame is None:
+            return self.values
+        if self.live is not None and "locals" not in self.live.extra:
+            self.live.extra["locals"] = dict(self.frame.f_locals)
+        return self.live.extra["locals"] if self.live is not None else dict(self.frame.f_locals)  # type: ignore[return-value]
+
+    def parameters(self) -> list[ast.arg]:
+        if not isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return []
+        a = self.node.args
+        return [*a.posonlyargs, *a.args, *a.kwonlyargs]
+
+    def is_parameter(self, name: str) -> bool:
+        if any(p.arg == name for p in self.parameters()):
+            return True
+        if isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            a = self.node.args
+            return name in {p.arg for p in (a.vararg, a.kwarg) if p is not None}
+        return False
+
+
+@dataclass
+class Binding:
+    """A place where a name gets its value. `path` leads into `value` when a target is unpacked."""
+
+    kind: str  # assign | augmented | loop | with | walrus | import | definition | comprehension
+    stmt: ast.AST
+    value: ast.expr | None
+    path: tuple[int, ...] = ()
+    target: ast.AST | None = None
+
+    @property
+    def position(self) -> tuple[int, int]:
+        node = self.target if self.target is not None else self.stmt
+        return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+
+def _target_paths(target: ast.AST, path: tuple[int, ...] = ()) -> list[tuple[ast.AST, tuple[int, ...]]]:
+    if isinstance(target, ast.Tuple | ast.List):
+        found = []
+        for index, element in enumerate(target.elts):
+            found += _target_paths(element, (*path, index))
+        return found
+    if isinstance(target, ast.Starred):
+        return _target_paths(target.value, path)
+    return [(target, path)]
+
+
+def own_nodes(node: ScopeNode) -> list[ast.AST]:
+    """The nodes of a function's own body, in source order, without those of functions and classes inside."""
+    found: list[ast.AST] = []
+
+    def visit(here: ast.AST) -> None:
+        found.append(here)
+        if isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return
+        for child in ast.iter_child_nodes(here):
+            visit(child)
+
+    body = node.body if isinstance(node.body, list) else [node.body]
+    for statement in body:
+        visit(statement)
+    return found
+
+
+def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
+    """Every binding of every name in a function's own body (targets such as `self.x` under their dotted text)."""
+    table: dict[str, list[Binding]] = {}
+
+    def add(name: str, binding: Binding) -> None:
+        table.setdefault(name, []).append(binding)
+
+    def targets(target: ast.AST, kind: str, stmt: ast.AST, value: ast.expr | None) -> None:
+        for leaf, path in _target_paths(target):
+            name = dotted(leaf)
+            if name is not None:
+                add(name, Binding(kind, stmt, value, path, leaf))
+
+    for here in own_nodes(node):
+        if isinstance(here, ast.Assign):
+            for target in here.targets:
+                if isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
+                    _pairwise(target, here.value, here, add)
+                else:
+                    targets(target, "assign", here, here.value)
+        elif isinstance(here, ast.AnnAssign) and here.value is not None:
+            targets(here.target, "assign", here, here.value)
+        elif isinstance(here, ast.AugAssign):
+            targets(here.target, "augmented", here, here.value)
+        elif isinstance(here, ast.For | ast.AsyncFor):
+            targets(here.target, "loop", here, here.iter)
+        elif isinstance(here, ast.With | ast.AsyncWith):
+            for withitem in here.items:
+                if withitem.optional_vars is not None:
+                    targets(withitem.optional_vars, "with", here, withitem.context_expr)
+        elif isinstance(here, ast.NamedExpr):
+            targets(here.target, "walrus", here, here.value)
+        elif isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            add(here.name, Binding("definition", here, None))
+    return table
+
+
+def _pairwise(target: ast.Tuple, value: ast.Tuple, stmt: ast.AST, add: Any) -> None:
+    if len(target.elts) != len(value.elts) or any(isinstance(e, ast.Starred) for e in [*target.elts, *value.elts]):
+        for leaf, path in _target_paths(target):
+            name = dotted(leaf)
+            if name is not None:
+                add(name, Binding("assign", stmt, value, path, leaf))
+        return
+    for one, expression in zip(target.elts, value.elts, strict=True):
+        for leaf, path in _target_paths(one):
+            name = dotted(leaf)
+            if name is not None:
+                add(name, Binding("assign", stmt, expression, path, leaf))
+
+
+def dotted(node: ast.AST) -> str | None:
+    """`x`, `self.x`, `self.a.b` as text; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base is not None else None
+    return None
+
+
+def comprehension_binding(source: SourceFile, node: ast.AST, name: str) -> Binding | None:
+    """The `for` clause of a comprehension around a node that binds this name."""
+    for up in source.ancestors(node):
+        if isinstance(up, COMPREHENSIONS):
+            for clause in up.generators:
+                for leaf, path in _target_paths(clause.target):
+                    if isinstance(leaf, ast.Name) and leaf.id == name:
+                        return Binding("comprehension", up, clause.iter, path, leaf)
+        elif isinstance(up, ScopeNode):
+            return None
+    return None
+
+
+def position(node: ast.AST) -> tuple[int, int]:
+    return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+
+def excludes(source: SourceFile, first: ast.AST, second: ast.AST) -> bool:
+    """Whether two nodes stand in different branches of one `if`, `try` or `match`, so that one run has only one."""
+    ups = {id(up): up for up in source.ancestors(first)}
+    for up in source.ancestors(second):
+        if id(up) in ups and isinstance(up, ast.If | ast.IfExp | ast.Match):
+            return _branch(up, first, source) != _branch(up, second, source)
+        if id(up) in ups:
+            return False
+    return False
+
+
+def _branch(fork: ast.AST, node: ast.AST, source: SourceFile) -> int:
+    inside = [node, *source.ancestors(node)]
+    child = inside[inside.index(fork) - 1] if fork in inside else node
+    if isinstance(fork, ast.If):
+        return 0 if child in fork.body else 1 if child in fork.orelse else -1
+    if isinstance(fork, ast.IfExp):
+        return 0 if child is fork.body else 1 if child is fork.orelse else -1
+    if isinstance(fork, ast.Match):
+        return fork.cases.index(child) if isinstance(child, ast.match_case) else -1
+    return -1
+
+
+def reaching(
+    source: SourceFile, found: list[Binding], use: ast.AST, until: tuple[int, int] | None = None
+) -> Binding | None:
+    """The binding whose value a use most likely sees: the last one before it on its path, else the loop's last."""
+    at = position(use)
+    before = [
+        b
+        for b in found
+        if b.position < at
+        and not _inside(source, use, b)
+        and not excludes(source, b.stmt, use)
+        and (until is None or b.position < until)
+    ]
+    if before:
+        return max(before, key=lambda b: b.position)
+    loops = [up for up in source.ancestors(use) if isinstance(up, ast.For | ast.While | ast.AsyncFor)]
+    if loops:
+        after = [b for b in found if b.position > at and loops[-1] in [b.stmt, *source.ancestors(b.stmt)]]
+        if after:
+            return max(after, key=lambda b: b.position)
+    return None
+
+
+def _inside(source: SourceFile, use: ast.AST, binding: Binding) -> bool:
+    """Whether the use is part of the very value that the binding stores (`x = f(x)`)."""
+    if binding.kind in ("loop", "with"):
+        return binding.value is not None and (use is binding.value or binding.value in source.ancestors(use))
+    return binding.stmt in source.ancestors(use) or binding.stmt is use
