@@ -1,0 +1,6 @@
+"""`python -m whydevice`."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Where an error can surface, one module each. `install` and `uninstall` put all of it in place and back."""
+
+from __future__ import annotations
+
+import os
+
+
+def install(*, everywhere: bool = False) -> None:
+    """Explain device errors wherever this process prints them. Calling it twice does no harm.
+
+    With `everywhere`, the explanation is made while the exception passes through a module's call and travels
+    on it as a note, so that frameworks that only format tracebacks show it too.
+    """
+    from . import excepthook, threads
+
+    excepthook.install()
+    threads.install()
+
+
+def uninstall() -> None:
+    """Put back every hook that is still ours."""
+    from . import excepthook, threads
+
+    excepthook.uninstall()
+    threads.uninstall()
+
+
+def wants_everywhere() -> bool:
+    """True when the environment asks for `install(everywhere=True)`."""
+    return os.environ.get("WHYDEVICE", "").strip().lower() == "everywhere"

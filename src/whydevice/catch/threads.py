@@ -1,0 +1,67 @@
+"""threading.excepthook and sys.unraisablehook: errors that never reach sys.excepthook."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+
+from .. import guard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _thread_hook(previous: Any) -> Any:
+    def excepthook(args: Any) -> None:
+        exc = args.exc_value
+        try:
+            if isinstance(exc, BaseException) and exc.__traceback__ is args.exc_traceback:
+                guard.tidy(exc)
+                args = type(args)((args.exc_type, exc, exc.__traceback__, args.thread))
+            previous(args)
+        finally:
+            guard.show(exc)
+            del args, exc
+
+    excepthook.__whydevice__ = previous  # type: ignore[attr-defined]
+    return excepthook
+
+
+def _unraisable_hook(previous: Any) -> Any:
+    def unraisablehook(unraisable: Any) -> None:
+        try:
+            previous(unraisable)
+        finally:
+            guard.show(unraisable.exc_value)
+            del unraisable
+
+    unraisablehook.__whydevice__ = previous  # type: ignore[attr-defined]
+    return unraisablehook
+
+
+def _home() -> tuple[Any, str]:
+    """Where the hook of threads is kept. threading takes its own from _thread when it is imported; importing it here
+    would cost more than all the rest of `import whydevice`."""
+    threading = sys.modules.get("threading")
+    if threading is None and hasattr(_thread, "_excepthook"):
+        return _thread, "_excepthook"
+    import threading
+
+    return threading, "excepthook"
+
+
+def install() -> None:
+    home, name = _home()
+    if not hasattr(getattr(home, name), "__whydevice__"):
+        setattr(home, name, _thread_hook(getattr(home, name)))
+    if not hasattr(sys.unraisablehook, "__whydevice__"):
+        sys.unraisablehook = _unraisable_hook(sys.unraisablehook)
+
+
+def uninstall() -> None:
+    home, name = _home()
+    if (previous := getattr(getattr(home, name), "__whydevice__", None)) is not None:
+        setattr(home, name, previous)
+    if (previous := getattr(sys.unraisablehook, "__whydevice__", None)) is not None:
+        sys.unraisablehook = previous

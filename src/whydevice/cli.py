@@ -1,0 +1,149 @@
+"""The command line: read the options, run the script, then do with its explanations what was asked."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from . import guard, run
+from .options import HELP, Options, UsageError, parse
+
+if TYPE_CHECKING:
+    from .types import Explanation
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry of `python -m whydevice` and of the console script. Raises SystemExit if the script fails."""
+    try:
+        options = parse(sys.argv[1:] if argv is None else argv)
+    except UsageError as error:
+        run.stop(str(error))
+    guard.settings.color = options.color
+    try:
+        _dispatch(options)
+    except run.NotRunnable as error:
+        run.stop(str(error))
+
+
+def _dispatch(options: Options) -> None:
+    if options.help:
+        print(HELP)
+    elif options.version:
+        print(f"whydevice {_version()}")
+    elif options.explain is not None:
+        _page(options.explain)
+    elif options.enable_site or options.disable_site:
+        from .catch import site
+
+        print(site.enable() if options.enable_site else site.disable())
+    elif options.fix and not options.diff and options.simulate_cuda is not None:
+        from . import fixloop
+
+        _check_target(options)
+        sys.exit(fixloop.loop(options))
+    else:
+        _run(options)
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__
+
+
+def _page(name: str) -> None:
+    from . import causes
+    from .render import pages
+
+    if not name:
+        print(pages.listing(causes.all_causes()))
+        return
+    cause = causes.by_name(name)
+    if cause is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, [each.name for each in causes.all_causes()], 1)
+        hint = f"the nearest is {near[0]}" if near else "--explain lists them"
+        run.stop(f"no cause is called {name!r}; {hint}")
+    print(pages.page(cause))
+
+
+def _check_target(options: Options) -> bytes:
+    """The script's source, once all that could be wrong with the command line was looked at."""
+    source = b"" if options.script is None else run.read_script(options.script)
+    if options.json not in (None, "-"):
+        options.json = os.path.abspath(options.json)
+        _write_json(options.json, [])
+    return source
+
+
+def _run(options: Options) -> None:
+    source = _check_target(options)
+    found: list[Explanation] = []
+    if guard.enabled():
+        from .catch import install, wants_everywhere
+
+        guard.listeners.append(found.append)
+        if options.json not in (None, "-"):
+            path = options.json
+            guard.listeners.append(lambda _: _write_json(path, found))
+        install(everywhere=wants_everywhere())
+    stack = ExitStack()
+    # Registered before any handler of the script, so that it runs after all of them.
+    atexit.register(_finish, options, found, stack, os.getpid())
+    if options.simulate_cuda is not None:
+        from .simulate import simulate_cuda
+
+        stack.enter_context(simulate_cuda(options.simulate_cuda, traffic=options.traffic))
+    if options.module is not None:
+        run.module(options.module, options.args)
+    else:
+        assert options.script is not None
+        run.script(options.script, source, options.args)
+
+
+def _finish(options: Options, found: list[Explanation], stack: ExitStack, pid: int) -> None:
+    """What is due after the script has ended. A forked child that ends by itself owes nothing."""
+    if os.getpid() != pid:
+        return
+    for step in (stack.close, lambda: _simulation_report(options), lambda: _output(options, found)):
+        _, failure = guard.attempt(step)
+        if failure is not None:
+            guard.complain(failure)
+
+
+def _simulation_report(options: Options) -> None:
+    if options.simulate_cuda is None:
+        return
+    from . import simulate
+
+    texts = [simulate.report(), simulate.traffic_report() if options.traffic else ""]
+    for text in texts:
+        if text:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _output(options: Options, found: list[Explanation]) -> None:
+    if options.json == "-":
+        from .render.json import document
+
+        print(document(found), file=sys.__stdout__, flush=True)
+    elif options.json is not None:
+        _write_json(options.json, found)
+    if options.diff or options.fix:
+        from . import fixloop
+
+        fixloop.once(options, found)
+
+
+def _write_json(path: str, found: list[Explanation]) -> None:
+    from .render.json import document
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            print(document(found), file=file)
+    except OSError as error:
+        raise run.NotRunnable(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,188 @@
+"""The one place that catches BaseException, and the switches.
+
+Everything that whydevice does after an error goes through here. The original traceback is printed first, by
+whoever would have printed it; what goes wrong in our own code ends here in one line and changes no exit status.
+An error that is not about devices costs a walk over its text, without any import.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock
+
+from .catch.prune import linked, prune
+
+TYPE_CHECKING = False  # typing itself takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .types import Explanation
+
+_MARK = "__whydevice__"
+_TEXT = 20_000
+"""Characters of a message that are looked at from each end."""
+_WORDS = (
+    "device", "cuda", "cpu", "gpu", "backend", "meta tensor", "tensor type", "different type",
+    "data location", "xla", "npu", "hpu", "xpu", "mps",
+)  # fmt: skip
+_DICT = BaseException.__dict__["__dict__"]
+_ARGS = BaseException.__dict__["args"]
+
+listeners: list[Callable[[Explanation], None]] = []
+"""Called with each explanation when it is shown first: `--json` and `--fix` collect them so."""
+
+
+class Settings:
+    """What the command line chose for this process."""
+
+    color: str = "auto"
+    quiet: bool = False
+
+
+settings = Settings()
+_writing = allocate_lock()
+
+
+class Mark:
+    """What we know of an exception, kept on it: plain data, so that it holds no frame alive.
+
+    It pickles as None: an exception that travels to a process without whydevice must still load there.
+    """
+
+    __slots__ = ("explanation", "shown")
+
+    def __init__(self) -> None:
+        self.explanation: Explanation | None = None
+        self.shown = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(None), ())
+
+
+def enabled() -> bool:
+    """False when the environment turns whydevice off: WHYDEVICE=0."""
+    return os.environ.get("WHYDEVICE", "").strip().lower() not in ("0", "off", "false", "no")
+
+
+def mark_of(exc: BaseException) -> Mark | None:
+    mark = _DICT.__get__(exc).get(_MARK)
+    return mark if isinstance(mark, Mark) else None
+
+
+def _marked(exc: BaseException) -> Mark:
+    mark = mark_of(exc)
+    if mark is None:
+        mark = _DICT.__get__(exc)[_MARK] = Mark()
+    return mark
+
+
+def suspect(exc: object) -> bool:
+    """True when `exc` may be a device error: torch is loaded and a word in the text hints at a device.
+
+    Reads `args` only; a user's `__str__` is not called.
+    """
+    if not isinstance(exc, BaseException) or "torch" not in sys.modules:
+        return False
+    for each in linked(exc, everything=False):
+        for text in _ARGS.__get__(each):
+            if type(text) is str:
+                low = (text if len(text) <= 2 * _TEXT else text[:_TEXT] + text[-_TEXT:]).lower()
+                if any(word in low for word in _WORDS):
+                    return True
+    return False
+
+
+def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseException | None]:
+    """What `function(*args)` returned, and what it raised instead of returning, whatever it was."""
+    try:
+        return function(*args), None
+    except BaseException as exc:
+        return None, exc
+
+
+def tidy(exc: BaseException) -> None:
+    """Take our entries out of the traceback of `exc`, before the hook that prints it runs."""
+    _, failure = attempt(prune, exc)
+    if failure is not None:
+        complain(failure)
+
+
+def explain(exc: BaseException) -> Explanation | None:
+    """The explanation of `exc`, made once and kept on it; None when it is no device error or we failed."""
+    if not suspect(exc):
+        return None
+    mark = _marked(exc)
+    if mark.explanation is None:
+        try:
+            mark.explanation, failure = attempt(_pipeline, exc)
+            if failure is not None:
+                complain(failure)
+        finally:
+            failure = None
+            del exc
+    return mark.explanation
+
+
+def _pipeline(exc: BaseException) -> Explanation | None:
+    from .explain import explain
+
+    return explain(exc)
+
+
+def show(exc: object, stream: Any = None, *, again: bool = False) -> bool:
+    """Write what explains `exc` on `stream` (sys.stderr when None), once unless `again`; True if written."""
+    if not isinstance(exc, BaseException) or not suspect(exc):
+        return False
+    mark = _marked(exc)
+    if mark.shown and not again:
+        return False
+    explanation = explain(exc)
+    if explanation is None:
+        return False
+    first, mark.shown = not mark.shown, True
+    _, failure = attempt(_publish, explanation, stream, first)
+    if failure is not None:
+        complain(failure)
+    return failure is None
+
+
+def _publish(explanation: Explanation, stream: Any, first: bool) -> None:
+    if first:
+        for listener in listeners:
+            listener(explanation)
+    if settings.quiet:
+        return
+    from .render.terminal import write
+
+    # Two threads may fail at once: a block is written whole. The wait is bounded, a hook must not hang.
+    locked = _writing.acquire(timeout=2)
+    try:
+        write(explanation, sys.stderr if stream is None else stream, settings.color)
+    finally:
+        if locked:
+            _writing.release()
+
+
+def complain(failure: BaseException) -> None:
+    """Say in one line that whydevice failed, and how; the failure's message may hold user values."""
+    try:
+        stream = sys.stderr
+        if os.environ.get("WHYDEVICE_DEBUG", "") not in ("", "0"):
+            import traceback
+
+            traceback.print_exception(failure, file=stream)
+        if isinstance(failure, KeyboardInterrupt):
+            line = "whydevice: interrupted while explaining the error above"
+        else:
+            line = (
+                f"whydevice: failed while explaining the error above ({type(failure).__name__}); "
+                "please report it with what WHYDEVICE_DEBUG=1 prints"
+            )
+        print(line, file=stream, flush=True)
+    except BaseException:
+        # Nothing is left to say it on: a closed pipe, a full disk, no stderr at all.
+        pass
+    finally:
+        del failure

@@ -1,0 +1,175 @@
+"""Run a script or module as `__main__`, so that it sees what plain `python` would show it.
+
+An uncaught exception goes through sys.excepthook as the interpreter would send it, without our frames; the
+exit status is the one that plain `python` would end with.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import sys
+from importlib.machinery import BuiltinImporter, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import NoReturn
+
+from . import guard
+
+
+class NotRunnable(Exception):
+    """The script cannot be run at all; the text is the line to print."""
+
+
+def read_script(path: str) -> bytes:
+    """The bytes of a script. Raises NotRunnable for what no Python can run."""
+    if os.path.isdir(path):
+        raise NotRunnable(f"{path} is a directory, not a script")
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except FileNotFoundError:
+        raise NotRunnable(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise NotRunnable(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    if not _is_text(source):
+        raise NotRunnable(f"{path} is not Python source")
+    return source
+
+
+def _is_text(source: bytes) -> bool:
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return "\0" not in source.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError):
+        return False
+
+
+def script(path: str, source: bytes, args: list[str]) -> None:
+    """Run `source` as `python path args` would. Raises SystemExit or KeyboardInterrupt if it fails."""
+    full = _absolute(path)
+    if not getattr(sys.flags, "safe_path", False) and sys.path:
+        sys.path[0] = os.path.dirname(os.path.realpath(full))
+    sys.argv[:] = [path, *args]
+    main = _fresh_main()
+    main.__file__ = full
+    main.__loader__ = SourceFileLoader("__main__", full)
+    main.__cached__ = None  # type: ignore[attr-defined]
+    code, failure = guard.attempt(_compile, source, full)
+    if failure is None:
+        assert code is not None
+        _deepen(calls=2)
+        _, failure = guard.attempt(exec, code, main.__dict__)
+    _end(failure)
+
+
+def module(name: str, args: list[str]) -> None:
+    """Run a module as `python -m name args` would. Raises NotRunnable when there is none of that name."""
+    import runpy
+
+    sys.argv[:] = ["-m", *args]
+    if not getattr(sys.flags, "safe_path", False) and sys.path:
+        sys.path[0] = os.getcwd()
+    _fresh_main()
+    _deepen(calls=1)
+    # The very function that `python -m` calls: its two frames belong in the traceback.
+    _, failure = guard.attempt(runpy._run_module_as_main, name)  # type: ignore[attr-defined]
+    if isinstance(failure, SystemExit) and _raised_by_runpy(failure):
+        raise NotRunnable(str(failure.code).partition(": ")[2])
+    _end(failure)
+
+
+def _compile(source: bytes, path: str) -> CodeType:
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def _absolute(path: str) -> str:
+    """`path` made absolute as the interpreter does it: joined, not normalised."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
+def _fresh_main() -> ModuleType:
+    """A new `__main__`, as the interpreter makes it, in place of ours."""
+    main = ModuleType("__main__")
+    vars(main).update(__builtins__=builtins, __loader__=BuiltinImporter)
+    if sys.version_info < (3, 14):
+        vars(main)["__annotations__"] = {}
+    sys.modules["__main__"] = main
+    return main
+
+
+def _deepen(calls: int) -> None:
+    """Raise the recursion limit by the frames below the script that plain `python` does not have.
+
+    A runaway recursion then ends, and prints, as it would without us. `calls` is the number of calls of `exec`
+    among them, which counted too before 3.12.
+    """
+    depth, frame = 0, sys._getframe()  # this frame stands for the one of `guard.attempt`
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+    if sys.version_info < (3, 12):
+        depth += calls
+    sys.setrecursionlimit(sys.getrecursionlimit() + depth)
+
+
+def _raised_by_runpy(failure: SystemExit) -> bool:
+    """True when runpy itself found no module, rather than the module ending in SystemExit."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_name == "_run_module_as_main"
+
+
+def _end(failure: BaseException | None) -> None:
+    """Leave as plain `python` leaves after `failure`."""
+    try:
+        if failure is None:
+            return
+        if isinstance(failure, SystemExit):
+            raise failure
+        uncaught(failure)
+        if isinstance(failure, KeyboardInterrupt):
+            # The interpreter ends itself by SIGINT when this reaches it. It is printed already.
+            sys.excepthook = lambda *_: None
+            raise failure
+        sys.exit(1)
+    finally:
+        del failure
+
+
+def uncaught(exc: BaseException) -> None:
+    """Send `exc` through sys.excepthook as the interpreter does (`_PyErr_PrintEx` in pythonrun.c)."""
+    guard.tidy(exc)
+    for stream in (sys.stderr, sys.stdout):
+        guard.attempt(lambda stream=stream: stream.flush())
+    sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, exc.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = exc
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        print("sys.excepthook is missing", file=sys.stderr)
+        hook = sys.__excepthook__
+    sys.audit("sys.excepthook", hook, type(exc), exc, exc.__traceback__)
+    _, failure = guard.attempt(hook, type(exc), exc, exc.__traceback__)
+    if failure is not None:
+        _hook_failed(failure, exc)
+    # A hook that never called ours: the script replaced it.
+    guard.show(exc)
+
+
+def _hook_failed(failure: BaseException, exc: BaseException) -> None:
+    if isinstance(failure, SystemExit):
+        raise failure
+    guard.tidy(failure)
+    print("Error in sys.excepthook:", file=sys.stderr)
+    sys.__excepthook__(type(failure), failure, failure.__traceback__)
+    print("\nOriginal exception was:", file=sys.stderr)
+    sys.__excepthook__(type(exc), exc, exc.__traceback__)
+
+
+def stop(line: str) -> NoReturn:
+    """One clear line on stderr, exit status 2."""
+    print(f"whydevice: {line}", file=sys.stderr)
+    sys.exit(2)
