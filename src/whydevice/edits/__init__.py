@@ -1,0 +1,56 @@
+"""Source edits by position: made on the text as it is, merged, written and shown as a diff.
+
+Only the standard library, and plain data in and out. Every function raises EditError, with one plain
+sentence, where it cannot make an edit that is right.
+"""
+
+from __future__ import annotations
+
+from .apply import ignored, plan
+from .diff import diff_bytes, unified_diff
+from .python import (
+    add_keyword,
+    append_method,
+    assign_result,
+    attribute_to_buffer,
+    delete_method_call,
+    delete_statement,
+    dict_to_moduledict,
+    insert_after,
+    insert_at_suite_start,
+    insert_before,
+    list_to_modulelist,
+    move_statement,
+    rename_to_like,
+    replace_node,
+    torch_name,
+    wrap_call,
+)
+from .text import EditError, Source
+from .write import write_files
+
+__all__ = [
+    "EditError",
+    "Source",
+    "add_keyword",
+    "append_method",
+    "assign_result",
+    "attribute_to_buffer",
+    "delete_method_call",
+    "delete_statement",
+    "dict_to_moduledict",
+    "diff_bytes",
+    "ignored",
+    "insert_after",
+    "insert_at_suite_start",
+    "insert_before",
+    "list_to_modulelist",
+    "move_statement",
+    "plan",
+    "rename_to_like",
+    "replace_node",
+    "torch_name",
+    "unified_diff",
+    "wrap_call",
+    "write_files",
+]

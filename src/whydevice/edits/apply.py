@@ -1,0 +1,158 @@
+"""Edits into new texts: sorted, merged, refused where they overlap, and only when the result parses."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..types import Edit
+from .text import EditError, Source
+
+_IGNORE = re.compile(r"#\s*whydevice:\s*ignore\b")
+
+
+class Change(NamedTuple):
+    """An edit in offsets."""
+
+    start: int
+    end: int
+    text: str
+
+
+def plan(edits: Iterable[Edit], sources: Mapping[str, Source] | None = None) -> dict[str, str]:
+    """The new text of each file that the edits touch (without its byte order mark).
+
+    `sources` holds the texts that the positions belong to; a file that is not in it is read. Raises EditError
+    when two edits overlap, when one lies on a line marked `# whydevice: ignore`, or when a result does not
+    parse.
+    """
+    planned: dict[str, str] = {}
+    for source, changes in by_file(edits, sources):
+        if lines := _marked(source, changes):
+            raise EditError(f"line {min(lines)} of {source.path} is marked `# whydevice: ignore`")
+        planned[source.path] = _checked(source, changes)
+    return planned
+
+
+def ignored(edits: Iterable[Edit], sources: Mapping[str, Source] | None = None) -> list[Edit]:
+    """The edits that lie on lines marked `# whydevice: ignore`."""
+    found = []
+    for edit in dict.fromkeys(edits):
+        for source, changes in by_file([edit], sources):
+            if _marked(source, changes):
+                found.append(edit)
+    return found
+
+
+def by_file(
+    edits: Iterable[Edit], sources: Mapping[str, Source] | None = None
+) -> list[tuple[Source, list[Change]]]:
+    """The edits of each file as changes that do not overlap, in the order of the text. Raises EditError for
+    overlaps.
+    """
+    grouped: dict[str, list[Edit]] = {}
+    for edit in dict.fromkeys(edits):
+        grouped.setdefault(edit.file, []).append(edit)
+    result = []
+    for path, group in grouped.items():
+        source = (sources or {}).get(path) or Source.read(path)
+        changes = [
+            Change(source.offset(e.line, e.column), source.offset(e.end_line, e.end_column), e.text)
+            for e in group
+        ]
+        result.append(
+            (source, _ordered(source, [c for c in changes if source.text[c.start : c.end] != c.text]))
+        )
+    return result
+
+
+def _ordered(source: Source, changes: list[Change]) -> list[Change]:
+    changes = sorted(dict.fromkeys(changes), key=lambda change: (change.start, change.end, _rank(change)))
+    for one, other in zip(changes, changes[1:], strict=False):
+        if one.end < one.start:
+            raise EditError("an edit ends before it starts")
+        if one.end > other.start or (one[:2] == other[:2] and not _compatible(one, other)):
+            raise EditError(f"two edits of line {source.line_at(other.start)} of {source.path} overlap")
+    return changes
+
+
+def _rank(change: Change) -> int:
+    """The order of insertions at one place: a method of the value there, what closes around it, its next
+    sibling.
+    """
+    return {".": 0, ")": 1, ",": 2}.get(change.text[:1], 3)
+
+
+def _compatible(one: Change, other: Change) -> bool:
+    """Whether two insertions may share a place: both whole lines, or of kinds with an order of their own."""
+    if one.start != one.end:
+        return False
+    if one.text.endswith(("\n", "\r")) and other.text.endswith(("\n", "\r")):
+        return True
+    return _rank(one) < _rank(other) < 3
+
+
+def apply(source: Source, changes: list[Change]) -> str:
+    """The text with the changes made; they are in order and do not overlap."""
+    parts: list[str] = []
+    done = 0
+    for change in changes:
+        parts += (source.text[done : change.start], change.text)
+        done = change.end
+    return "".join([*parts, source.text[done:]])
+
+
+def _checked(source: Source, changes: list[Change]) -> str:
+    text = apply(source, changes)
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise EditError(f"{source.path} would not parse with the edit") from None
+    return text
+
+
+def _marked(source: Source, changes: list[Change]) -> set[int]:
+    """The lines that the changes touch and that are marked; a mark holds for the whole logical line that it
+    is in.
+    """
+    if not _IGNORE.search(source.text):
+        return set()
+    touched: set[int] = set()
+    for change in changes:
+        if change.start == change.end and _whole_lines(source, change):
+            continue
+        last = source.line_at(change.end)
+        # A change that ends at a line's start takes the line before it whole, and nothing of this one.
+        if change.end > change.start and change.end == source.line_starts[last - 1]:
+            last -= 1
+        touched.update(range(source.line_at(change.start), last + 1))
+    return touched & _ignored_lines(source)
+
+
+def _whole_lines(source: Source, change: Change) -> bool:
+    """Whether an insertion only adds lines between two others."""
+    if change.text.endswith(("\n", "\r")):
+        return change.start in source.line_starts
+    return change.text.startswith(("\n", "\r")) and change.start == len(source.text)
+
+
+def _ignored_lines(source: Source) -> set[int]:
+    text = source.text.replace("\r\n", "\n").replace("\r", "\n")
+    found: set[int] = set()
+    first, marked = 1, False
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and _IGNORE.match(token.string):
+                marked = True
+                found.add(token.start[0])
+            elif token.type == tokenize.NEWLINE:
+                if marked:
+                    found.update(range(first, token.start[0] + 1))
+                first, marked = token.start[0] + 1, False
+    except (tokenize.TokenError, SyntaxError):
+        raise EditError(f"{source.path} cannot be split into tokens") from None
+    return found
