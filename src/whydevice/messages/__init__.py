@@ -1,62 +1,120 @@
 """What PyTorch says: from an exception's class name and text to a DeviceError, or to nothing.
 
-`read` is called for every error of a program, so all but device errors must leave it at once: this module and the
-families import nothing, and what matches a text is imported when a literal of some family is in it.
+`read` is called for every error of a program, so all but device errors must leave it at once: this module and
+the families import nothing, and what matches a text is imported when a literal of some family is in it.
 """
 
 from __future__ import annotations
 
-from .families import FAMILIES
+from .shorten import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..types import DeviceError, Place
-    from .family import Family
 
 __all__ = ["argument_device", "frames_in_text", "inner", "op_of", "read", "versions", "wanted_side"]
 
-# Every family has one of these words in its literals (tests hold it): most errors have none, and are done here.
-_WORDS = (
-    "device",
-    "CPU",
-    "CUDA",
-    "cuda",
-    "GPU",
+# Each template has one of these phrases (a test holds it) and ordinary errors have none, so that they are done
+# with before the families are even loaded.
+_PHRASES = (
+    "same device",
+    "different device",
+    "CPU scalars",
+    "expected device",
+    "share a device",
+    "object of backend",
+    "object of type",
+    "Current device",
+    "DeviceType",
     "Input type (",
-    "meta tensor",
-    "generator",
-    "MPS",
-    "XLA",
+    "CPU int64 tensor",
+    "on CPU",
+    "to be CUDA",
+    "on CUDA",
+    "CUDA tensor",
+    "CPU tensor",
+    "tensor to numpy",
+    "XLA tensor",
     "NPU",
-    "assigned grad",
-    "set_data",
-    "expected type ",
+    "to have device",
+    "cross-device",
+    "attribute 'device'",
+    "device between",
+    "wrong device",
+    "meta tensor",
+    "meta device",
+    "device type",
+    "invalid gradient at index",
+    "assigned grad has",
+    "set_data(",
+    "generator device",
+    "cannot pin '",
+    "deserialize object",
     "data location",
-    "map_location",
-    "NVIDIA",
-    "Expected object of",
-    "offloaded to cpu",
-    "to be on cpu",
-    "Tensor for argument ",
-    "compiled with ",
+    "device module",
+    "device not recognized",
+    "map_location should",
+    "not compiled with",
+    "not linked with",
+    "NVIDIA driver",
+    "No CUDA GPUs",
+    "device ordinal",
+    "num_gpus",
+    "device string",
     "Device index",
-    "is_mps",
+    "accelerator device",
+    "re-initialize CUDA",
+    "Could not run '",
+    "ATen_cuda",
+    "illegal memory access",
+    "issued on",
+    "CPU and GPU",
+    "FSDP",
+    "Device mismatch",
+    "shard tensor device",
+    "foreach API",
+    "backend of indices",
+    "device of indices",
+    "MPS",
+    "expected on",
+    "not have a device",
     "from Triton",
+    "supported: ",
+    "offloaded to cpu",
+    "to be on ",
+    "same GPU",
+    "GPU device",
+    "fused=True",
+    "capturable=",
+    "the current device",
+    "be on GPU",
+    "on GPU",
+    "type of devices",
+    "must be CUDA",
+    "compute device",
+    "gradient to be",
+    "device combinations",
+    "to be true, but got false",
+    "to be on cpu",
+    "to be CPU",
+    "to be a C",
+    "to be XPU",
+    "on device",
+    "device_ids",
+    "to device",
+    "autocast",
 )
-_ANCHORS = tuple(dict.fromkeys(family.anchor for family in FAMILIES))
-# A longer text is cut in its middle: the sentence stands at one end, whatever hangs on it.
-_LONGEST = 1 << 16
-
 
 def read(exc_type: str, text: str) -> DeviceError | None:
     """What the message says, or None when it is no device error.
 
     `exc_type` is the class's name without its module. Never raises; takes microseconds for any other error.
     """
-    if not isinstance(text, str) or not any(word in text for word in _WORDS):
+    if not isinstance(text, str):
         return None
-    text = _cut(str.__str__(text))
-    if not any(anchor in text for anchor in _ANCHORS):
+    text = str.__str__(text)
+    looked_at = shorten(text)
+    if not any(phrase in looked_at for phrase in _PHRASES):
         return None
     from .reading import read_text
 
@@ -64,14 +122,16 @@ def read(exc_type: str, text: str) -> DeviceError | None:
 
 
 def inner(error: DeviceError) -> DeviceError:
-    """The error inside an envelope (a worker's, TorchScript's, ...) as if it had been raised bare; else the error."""
+    """The error inside an envelope (a worker's, TorchScript's, ...) as if it had been raised bare; else the
+    error."""
     from .reading import unwrapped
 
     return unwrapped(error)
 
 
 def wanted_side(error: DeviceError) -> str | None:
-    """The device (or device type) that the wording itself asks for: `cpu` for lengths, numpy, pinned memory and so on.
+    """The device (or device type) that the wording itself asks for: `cpu` for lengths, numpy, pinned memory
+    and so on.
 
     None where the message only says that two devices differ.
     """
@@ -88,7 +148,8 @@ def argument_device(error: DeviceError) -> str | None:
 
 
 def versions(error: DeviceError) -> str:
-    """The versions of torch (or of the library) that print this wording, as in `2.0-2.7`; "" when not known."""
+    """The versions of torch (or of the library) that print this wording, as in `2.0-2.7`; "" when not
+    known."""
     from .reading import printed_by
 
     return printed_by(error)
@@ -100,17 +161,12 @@ def frames_in_text(text: str) -> tuple[Place, ...]:
         return ()
     from .reading import places_in
 
-    return places_in(_cut(str.__str__(text)))
+    return places_in(str.__str__(text))
 
 
 def op_of(wrapper_name: str) -> str:
-    """The op, with its overload, behind the name of a generated wrapper: `wrapper_CUDA_mm_out_out` is `mm.out`."""
+    """The op, with its overload, behind the name of a generated wrapper: `wrapper_CUDA_mm_out_out` is
+    `mm.out`."""
     from .ops import op_of as found
 
     return found(wrapper_name)
-
-
-def _cut(text: str) -> str:
-    if len(text) <= 2 * _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}\n{text[-_LONGEST:]}"

@@ -1,4 +1,5 @@
-"""Messages that carry another error as text: a worker's traceback, TorchScript, torch.compile, load_state_dict.
+"""Messages that carry another error as text: a worker's traceback, TorchScript, torch.compile,
+load_state_dict.
 
 The frames of the inner error are gone; its text has their places.
 """
@@ -13,7 +14,11 @@ from ..types import Place
 _ENVELOPES = (
     ("T1", "Caught ", re.compile(r"Caught (?P<exc>\w{1,100}) in (?P<where>[^\n]{1,120}?)\.\n")),
     ("T2", "operation failed in the TorchScript interpreter", "TorchScript interpreter"),
-    ("T3", "an exception occurred : (", re.compile(r'While copying the parameter named "(?P<where>[^"\n]{1,300})"')),
+    (
+        "T3",
+        "an exception occurred : (",
+        re.compile(r'While copying the parameter named "(?P<where>[^"\n]{1,300})"'),
+    ),
     ("", "terminated with the following error:", re.compile(r"-- (?P<where>Process \d{1,6}) terminated")),
     ("", "from user code", "torch.compile"),
     ("", "Dynamo failed to run FX node", "torch.compile"),
@@ -23,7 +28,10 @@ _ENVELOPES = (
     ("", "On WorkerInfo(id=", re.compile(r"On (?P<where>WorkerInfo\(id=\d{1,9}, name=[^)\n]{1,200}\)):")),
     ("", "Traceback (most recent call last):", "a traceback passed on as text"),
 )
-_PLACE = re.compile(r'^[ \t]*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in ([^\n]{1,300}))?[ \t]*(?:\n([^\n]{0,2000}))?', re.M)
+_PLACE = re.compile(
+    r'^[ \t]*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in ([^\n]{1,300}))?[ \t]*(?:\n([^\n]{0,2000}))?',
+    re.M,
+)
 _HEADER = "most recent call last)"
 _USER_CODE = "from user code"
 _MOST_PLACES = 1000

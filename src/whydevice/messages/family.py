@@ -1,10 +1,12 @@
 """One wording of PyTorch as data: a template in PyTorch's own words, and what it names.
 
-This module and the `families` folder import nothing, so that looking at an error that is not ours costs no import.
+This module and the `families` folder import nothing, so that looking at an error that is not ours costs no
+import.
 
-A template is the message as written in shared/messages.md, with fields in braces: `{a}`, `{b}` and `{c}` are devices
-in the order of the text, `{arg}` the argument, `{op}` the op, `{wrapper}` the name of a generated wrapper. `{a:type}`
-gives the field another kind (fields.py lists them); `{arg:query|key}` lists the words that it may be.
+A template is the message as PyTorch prints it, with fields in braces: `{a}`, `{b}` and `{c}` are
+devices in the order of the text, `{arg}` the argument, `{op}` the op, `{wrapper}` the name of a generated
+wrapper. `{a:type}` gives the field another kind (fields.py lists them); `{arg:query|key}` lists the words
+that it may be.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ class Family:
     torch      versions that print it
     devices    what fills DeviceError.devices: fields in braces or constants; by default {a}, {b}, {c}
     argument   a constant or a field; a tuple with one name per device goes with `pick`
-    pick       which of the names a tuple of arguments means: "stray" the one on the lesser device (meta, then cpu,
-               then the accelerators), "odd" the one that differs from the others, "second" the first that differs from
-               the first
+    pick       which of the names a tuple of arguments means: "stray" the one on the lesser device (meta, then
+               cpu, then the accelerators), "odd" the one that differs from the others, "second" the first
+               that differs from the first
     op         a constant or a field
-    wants      the device that the wording itself asks for: a constant, or an index into `devices`; None: it does not say
+    wants      the device that the wording itself asks for: a constant, or an index into `devices`; None: it
+               does not say
     holds      index into `devices` of the device of the named argument
     only       exception classes (by name), when the same words mean another family under another class
     needs      further literals that must be in the text

@@ -14,7 +14,8 @@ _KEY = r"(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|MPS|MTIA|PrivateUse1)"
 _KINDS = {
     "device": r"[A-Za-z][A-Za-z0-9_]{0,30}(?::-?\d{1,5})?",
     "npu": r"(?:cpu|npu(?::\d{1,5})?)",
-    "type": r"TensorOptions\([^\n]{0,400}?memory_format=\(\w{1,30}\)\)|[A-Za-z][\w.:]{0,80}|long long|unsigned char",
+    "type": r"TensorOptions\([^\n]{0,400}?memory_format=\(\w{1,30}\)\)|[A-Za-z][\w.:]{0,80}|long "
+    r"long|unsigned char",
     "tensor": r"(?!MPS\b)(?:a )?(?:tensor on (?:device: )?)?[A-Za-z]\w{0,30}(?::\d{1,5})?(?: tensor)?",
     "index": r"-?\d{1,5}",
     "number": r"\d{1,3}",
@@ -36,13 +37,25 @@ _DEVICE_IN_LIST = re.compile(
 )
 _INDICES = re.compile(r"\[[\d, ]{1,200}\]")
 # c10::DeviceType, the numbers that AOTInductor prints.
-_NUMBERS = {"0": "cpu", "1": "cuda", "6": "hip", "9": "xla", "12": "xpu", "13": "mps", "14": "meta", "15": "hpu"}
+_NUMBERS = {
+    "0": "cpu",
+    "1": "cuda",
+    "6": "hip",
+    "9": "xla",
+    "12": "xpu",
+    "13": "mps",
+    "14": "meta",
+    "15": "hpu",
+}
 # Backends that come first in a legacy type's name (`CPUBFloat16Type`, `SparseCUDAFloatType`).
-_BACKENDS = re.compile(r"(?:Sparse|SparseCsr|Quantized|Mkldnn|Nested)?(CPU|CUDA|MPS|XPU|XLA|HPU|HIP|Meta|PrivateUse1)[A-Z]")
+_BACKENDS = re.compile(
+    r"(?:Sparse|SparseCsr|Quantized|Mkldnn|Nested)?(CPU|CUDA|MPS|XPU|XLA|HPU|HIP|Meta|PrivateUse1)[A-Z]"
+)
 
 
 def kind(field: str, given: str | None) -> str:
-    """The kind of a field: as given, else by its name, else a name. `x|y` and other plain words are alternatives."""
+    """The kind of a field: as given, else by its name, else a name. `x|y` and other plain words are
+    alternatives."""
     return given or _BY_NAME.get(field, "name")
 
 
@@ -77,12 +90,18 @@ def device(text: str, words: str) -> str | None:
     if words == "place" and text.isdigit():
         return f"cuda:{text}"
     if words == "tensor":
-        text = text.removeprefix("a ").removeprefix("tensor on ").removeprefix("device: ").removesuffix(" tensor")
+        text = (
+            text.removeprefix("a ")
+            .removeprefix("tensor on ")
+            .removeprefix("device: ")
+            .removesuffix(" tensor")
+        )
     return text.lower()
 
 
 def devices_of_list(text: str) -> list[str]:
-    """The devices in the repr of a list or set of devices, device types or indices, each once, in its order."""
+    """The devices in the repr of a list or set of devices, device types or indices, each once, in its
+    order."""
     if _INDICES.fullmatch(text):
         return list(dict.fromkeys(f"cuda:{index}" for index in re.findall(r"\d{1,5}", text)))
     found = []

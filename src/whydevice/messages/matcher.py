@@ -102,5 +102,3 @@ def _filled(template: str | None, values: Mapping[str, str]) -> str | None:
         return template.format_map(values)
     except KeyError:
         return None
-
-

@@ -1,15 +1,15 @@
 """From the name of a generated wrapper (`wrapper_CUDA__index_select`) to the op (`index_select`).
 
-torchgen names a structured kernel `{op}[_out][_{overload}]` and any other `{overload}_{op}[_out]`. The name alone does
-not tell which (`scatter__value` is `scatter_.value`, `_index_select` is `index_select`), so `wrappers.txt` lists both
-kinds; scripts/make_wrappers.py writes it from shared/device_check.json.
+torchgen names a structured kernel `{op}[_out][_{overload}]` and any other `{overload}_{op}[_out]`. The name
+alone does not tell which (`scatter__value` is `scatter_.value`, `_index_select` is `index_select`), so
+`wrappers.txt` lists both kinds; scripts/make_wrappers.py writes it from shared/device_check.json.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 _WRAPPER = re.compile(r"wrapper_(?:(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|MPS|MTIA|PrivateUse1)_)?(\w+)")
 
@@ -17,8 +17,8 @@ _WRAPPER = re.compile(r"wrapper_(?:(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|M
 def op_of(wrapper_name: str) -> str:
     """The op, with its overload after a dot when it has one: `wrapper_CUDA_mm_out_out` is `mm.out`.
 
-    A name that the list lacks (an op of another release or of an extension) is stripped by the rule for the empty
-    overload; at worst the answer is the wrapper's own name.
+    A name that the list lacks (an op of another release or of an extension) is stripped by the rule for the
+    empty overload; at worst the answer is the wrapper's own name.
     """
     found = _WRAPPER.fullmatch(wrapper_name)
     if not found:
@@ -37,7 +37,7 @@ def oldest(wrapper_name: str) -> str:
 @cache
 def _known() -> dict[str, str]:
     """Every wrapper name, without `wrapper_` and the dispatch key, and its op."""
-    text = resources.files(__package__).joinpath("wrappers.txt").read_text("utf-8")
+    text = Path(__file__).with_name("wrappers.txt").read_text("utf-8")
     structured, _, rest = text.partition("\n\n")
     names = {}
     for op in structured.split():

@@ -7,29 +7,32 @@ from dataclasses import replace
 
 from ..types import DeviceError, Place
 from . import envelopes, matcher
+from .shorten import shorten
 
 # `RuntimeError: ...` or `torch.cuda.OutOfMemoryError: ...` at the start of a line of a traceback.
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]{0,200}\.)?([A-Za-z_]\w{0,120}): ", re.MULTILINE)
 _QUOTED = re.compile(r"exception occurred : \(['\"]")
 _HERE = re.compile(r"torch\.(\w{1,80})\([^\n]{0,1000}\n[ \t~]{0,1000}<--- HERE")
+_LONGEST_TRACEBACK = 1 << 17
 _MOST_LINES = 200
 
 
 def read_text(exc_type: str, text: str) -> DeviceError | None:
-    """The device error that the text is; None when the words of a family turn out to be part of something else."""
-    offset, inner_type = _sentence(exc_type, text)
-    found = matcher.find(inner_type, text[offset:])
+    """The device error that the text is; None when the words of a family turn out to be part of something
+    else."""
+    looked_at = shorten(text)
+    found = _found(exc_type, looked_at)
     if found is None:
         return None
     family, values, devices = found
-    around = envelopes.envelope(text)
+    around = envelopes.envelope(looked_at)
     return DeviceError(
         type=exc_type,
         message=text,
         family=around[0] if around and around[0] else family.id,
         devices=devices,
         argument=matcher.argument(family, values, devices),
-        op=matcher.op(family, values) or _torchscript_op(text),
+        op=matcher.op(family, values) or _torchscript_op(looked_at),
         ambiguous=family.ambiguous,
         envelope=around[1] if around else None,
     )
@@ -39,16 +42,18 @@ def unwrapped(error: DeviceError) -> DeviceError:
     """The error inside the envelope, with its own class and family."""
     if error.envelope is None:
         return error
-    offset, inner_type = _sentence(error.type, error.message)
-    found = matcher.find(inner_type, error.message[offset:])
+    text = shorten(error.message)
+    offset, inner_type = _sentence(error.type, text)
+    found = matcher.find(inner_type, text[offset:])
     if found is None:
         return error
-    return replace(error, type=inner_type, message=error.message[offset:].strip(), family=found[0].id, envelope=None)
+    message = text[offset:].strip()
+    return replace(error, type=inner_type, message=message, family=found[0].id, envelope=None)
 
 
 def wanted(error: DeviceError) -> str | None:
     """The device that the wording asks for."""
-    found = _found(error)
+    found = _found(error.type, shorten(error.message))
     if found is None or found[0].wants is None:
         return None
     wants, devices = found[0].wants, found[2]
@@ -59,26 +64,27 @@ def wanted(error: DeviceError) -> str | None:
 
 def device_of_argument(error: DeviceError) -> str | None:
     """The device of the named argument."""
-    found = _found(error)
+    found = _found(error.type, shorten(error.message))
     at = matcher.picked(found[0], found[2]) if found else None
     return found[2][at] if found and at is not None and at < len(found[2]) else None
 
 
 def printed_by(error: DeviceError) -> str:
     """The versions that print this wording."""
-    found = _found(error)
+    found = _found(error.type, shorten(error.message))
     return found[0].torch if found else ""
 
 
 def places_in(text: str) -> tuple[Place, ...]:
     """The places of the traceback that leads to the device sentence, or of the last one."""
+    text = shorten(text, _LONGEST_TRACEBACK)
     offset, _ = _sentence("", text)
     return envelopes.places(text, offset or None) or envelopes.places(text)
 
 
-def _found(error: DeviceError) -> matcher.Found | None:
-    offset, inner_type = _sentence(error.type, error.message)
-    return matcher.find(inner_type, error.message[offset:])
+def _found(exc_type: str, text: str) -> matcher.Found | None:
+    offset, inner_type = _sentence(exc_type, text)
+    return matcher.find(inner_type, text[offset:])
 
 
 def _torchscript_op(text: str) -> str | None:

@@ -9,7 +9,8 @@ _FAKE = "Unhandled FakeTensor Device Propagation for {op}, found two different d
 _GRAD = "Please ensure that the gradient and the tensor are on the same device"
 
 FAMILIES = (
-    # torch._prims_common.check_same_device: the stray first, then the device of the first argument that is no scalar.
+    # torch._prims_common.check_same_device: the stray first, then the device of the first argument that is no
+    # scalar.
     Family("H1", "Tensor on device {a} is not on the expected device {b}!", ">=1.12", wants=1),
     # Unlike B1, the order is that of the arguments.
     Family(
@@ -74,10 +75,17 @@ FAMILIES = (
         wants=0,
         holds=1,
     ),
-    Family("I1", "invalid gradient at index {arg:int} - expected device {a} but got {b}", ">=1.3", wants=0, holds=1),
+    Family(
+        "I1",
+        "invalid gradient at index {arg:int} - expected device {a} but got {b}",
+        ">=1.3",
+        wants=0,
+        holds=1,
+    ),
     Family(
         "I2",
-        "Function {op} returned an invalid gradient at index {arg:int} - expected type {a:type} but got {b:type}",
+        "Function {op} returned an invalid gradient at index {arg:int} - expected type {a:type} but got "
+        "{b:type}",
         "1.0-1.4",
         wants=0,
         holds=1,

@@ -13,7 +13,8 @@ FAMILIES = (
     # A1 names the first tensor that differs from the FIRST one checked, which need not be the stray.
     Family(
         "A1",
-        _SAME + "got {arg} is on {a}, different from other tensors on {b} (when checking argument in method {wrapper})",
+        _SAME + "got {arg} is on {a}, different from other tensors on {b} (when checking argument in method "
+        "{wrapper})",
         ">=2.8",
         holds=0,
     ),
@@ -85,7 +86,8 @@ FAMILIES = (
     ),
     Family(
         "C1",
-        "Expected object of device type {a} but got device type {b} for argument #{n:int} '{arg}' in call to {op}",
+        "Expected object of device type {a} but got device type {b} for argument #{n:int} '{arg}' in call to "
+        "{op}",
         "1.2-1.8",
         wants=0,
         holds=1,
@@ -134,7 +136,8 @@ FAMILIES = (
     ),
     Family(
         "D1",
-        "Tensor for '{arg}' is on CPU, but expected {it:it|them} to be on GPU (while checking arguments for {op})",
+        "Tensor for '{arg}' is on CPU, but expected {it:it|them} to be on GPU (while checking arguments for "
+        "{op})",
         ">=1.5",
         devices=("cpu",),
         wants="cuda",
@@ -142,7 +145,8 @@ FAMILIES = (
     ),
     Family(
         "D2",
-        "Expected tensor for {x:argument} '{arg}' to have the same device as tensor for {y:argument} '{other:name}'; "
+        "Expected tensor for {x:argument} '{arg}' to have the same device as tensor for {y:argument} "
+        "'{other:name}'; "
         "but device {a:index} does not equal {b:index} (while checking arguments for {op})",
         ">=1.5",
         holds=0,

@@ -10,8 +10,12 @@ _NPU = "Expected NPU tensor, please check whether the input tensor device is cor
 _WANT, _GOT = "{a:tensor}", "{b:tensor}"
 
 FAMILIES = (
-    Family("P1", _ADDMM + ": expected '{arg}' to be " + _WANT + ", but got " + _GOT, ">=1.10", wants=0, holds=1),
-    Family("P1", _ADDMM + " expected '{arg}' to be " + _WANT + ", but got " + _GOT, ">=1.10", wants=0, holds=1),
+    Family(
+        "P1", _ADDMM + ": expected '{arg}' to be " + _WANT + ", but got " + _GOT, ">=1.10", wants=0, holds=1
+    ),
+    Family(
+        "P1", _ADDMM + " expected '{arg}' to be " + _WANT + ", but got " + _GOT, ">=1.10", wants=0, holds=1
+    ),
     Family("P1", "{op}: expected '{arg}' to be " + _WANT + ", but got " + _GOT, ">=1.10", wants=0, holds=1),
     Family("P1", "{op}(): all input arguments are expected to be on the same device.", ">=1.10"),
     Family(
@@ -115,9 +119,17 @@ FAMILIES = (
         whole=True,
     ),
     Family("Q8", "{what:Output tensor} is not {a:MPS}", "1.12-2.13", wants=0, whole=True),
-    Family("R1", "Input tensor is not an XLA tensor: {a:type}", "torch_xla<=2.8", devices=("{a}", "xla"), wants="xla"),
+    Family(
+        "R1",
+        "Input tensor is not an XLA tensor: {a:type}",
+        "torch_xla<=2.8",
+        devices=("{a}", "xla"),
+        wants="xla",
+    ),
     Family("R2", "Expected XLA tensor. Got: {a:type}", "torch_xla", devices=("{a}", "xla"), wants="xla"),
-    Family("R2", "{arg} is not an XLA tensor. Got: {a:type}", "torch_xla", devices=("{a}", "xla"), wants="xla"),
+    Family(
+        "R2", "{arg} is not an XLA tensor. Got: {a:type}", "torch_xla", devices=("{a}", "xla"), wants="xla"
+    ),
     Family(
         "R2",
         "Expected all tensors in the given list to be XLA tensors.",

@@ -71,7 +71,8 @@ FAMILIES = (
     ),
     Family(
         "K5",
-        "Can't export tensors on a different CUDA device index. Expected: {a:index}. Current device: {b:index}.",
+        "Can't export tensors on a different CUDA device index. Expected: {a:index}. Current device: "
+        "{b:index}.",
         ">=2.0",
         argument="self",
         op="dlpack",
@@ -113,7 +114,8 @@ FAMILIES = (
     ),
     Family(
         "L2",
-        "Attempting to deserialize object on {a} device {n:int} but torch.{b}.device_count() is {m:int}. " + _MAP,
+        "Attempting to deserialize object on {a} device {n:int} but torch.{b}.device_count() is {m:int}. "
+        + _MAP,
         ">=1.0",
         devices=("{a}:{n}",),
         op="torch.load",
@@ -176,10 +178,12 @@ FAMILIES = (
         holds=1,
     ),
     Family("M13", "Cannot re-initialize CUDA in forked subprocess.", ">=0.4", devices=_ONLY_CUDA),
-    # An op that lacks a kernel for sparse, quantized or nested tensors prints the same words: no device is wrong.
+    # An op that lacks a kernel for sparse, quantized or nested tensors prints the same words: no device is
+    # wrong.
     Family(
         "M14",
-        "Could not run '{op}' with arguments from the '{a:CUDA|XPU|MPS|HPU|XLA|MTIA|IPU|Meta|PrivateUse1}' backend.",
+        "Could not run '{op}' with arguments from the '{a:CUDA|XPU|MPS|HPU|XLA|MTIA|IPU|Meta|PrivateUse1}' "
+        "backend.",
         ">=1.5",
     ),
     Family(

@@ -11,7 +11,8 @@ _QKV = "Expected query, key, and value to have the same device type, but got que
 _SAME3 = "expected to be in the same device, but got "
 
 FAMILIES = (
-    # The words of E1 and E2 are those of a dtype mismatch too: types with the same device part are none of ours.
+    # The words of E1 and E2 are those of a dtype mismatch too: types with the same device part are none of
+    # ours.
     Family(
         "E1",
         "Input type ({a:type}) and weight type ({b:type}) should be the same",
@@ -104,7 +105,8 @@ FAMILIES = (
     ),
     Family(
         "E7",
-        "FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found input tensors on {a} device.",
+        "FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. Found input tensors on {a} "
+        "device.",
         ">=2.5",
         op="flex_attention",
     ),
@@ -117,7 +119,8 @@ FAMILIES = (
     ),
     Family(
         "E9",
-        "grid_sampler(): expected input and grid to be on same device, but input is on {a} and grid is on {b}",
+        "grid_sampler(): expected input and grid to be on same device, but input is on {a} and grid is on "
+        "{b}",
         ">=1.1",
         argument=("input", "grid"),
         op="grid_sampler",
@@ -244,11 +247,17 @@ FAMILIES = (
     ),
     Family(
         "G5",
-        "multi_dot(): all tensors must be on the same device but tensor 0 is on {a} and tensor {n:int} on {b}",
+        "multi_dot(): all tensors must be on the same device but tensor 0 is on {a} and tensor {n:int} on "
+        "{b}",
         ">=1.8",
         op="multi_dot",
     ),
-    Family("G6", "quantile() {arg:q|out} tensor must be on the same device as the input tensor", ">=1.7", op="quantile"),
+    Family(
+        "G6",
+        "quantile() {arg:q|out} tensor must be on the same device as the input tensor",
+        ">=1.7",
+        op="quantile",
+    ),
     Family(
         "G7",
         "torch.searchsorted(): boundaries and input value tensors should have same device type, "
@@ -266,7 +275,8 @@ FAMILIES = (
     ),
     Family(
         "G10",
-        "{op}: Expected the output and input tensors to be on the same device, but got the output tensor on {a}, "
+        "{op}: Expected the output and input tensors to be on the same device, but got the output tensor on "
+        "{a}, "
         "input tensor a on {b}, and input tensor b on {c}",
         ">=1.10",
         argument=("out", "a", "b"),

@@ -43,8 +43,17 @@ FAMILIES = (
         for library in _PYG
     ),
     Family("S2", "{arg} must be {a:CUDA|CPU} tensor", "torch_scatter", op="scatter", wants=0, whole=True),
-    Family("S3", "{arg:dets|scores|boxes} must be a {a:CUDA|CPU} tensor", "torchvision", op="nms", wants=0, whole=True),
-    Family("S3", "{arg:rois} must be a {a:CUDA|CPU} tensor", "torchvision", op="roi_align", wants=0, whole=True),
+    Family(
+        "S3",
+        "{arg:dets|scores|boxes} must be a {a:CUDA|CPU} tensor",
+        "torchvision",
+        op="nms",
+        wants=0,
+        whole=True,
+    ),
+    Family(
+        "S3", "{arg:rois} must be a {a:CUDA|CPU} tensor", "torchvision", op="roi_align", wants=0, whole=True
+    ),
     Family(
         "S3",
         "{x:input} should be on the same device as {arg:rois}",
@@ -78,7 +87,8 @@ FAMILIES = (
     ),
     Family(
         "S7",
-        "Attention bias and Query/Key/Value should be on the same device\n  query.device: {a}\n  attn_bias   : {b}",
+        "Attention bias and Query/Key/Value should be on the same device\n  query.device: {a}\n  attn_bias   "
+        ": {b}",
         "xformers",
         argument="attn_bias",
         op=_ATTENTION,
@@ -137,7 +147,8 @@ FAMILIES = (
     ),
     Family(
         "S13",
-        "You are calling .generate() with the `{arg}` being on a device type different than your model's device. "
+        "You are calling .generate() with the `{arg}` being on a device type different than your model's "
+        "device. "
         "`{x:name}` is on {a}, whereas the model is on {b}.",
         "transformers",
         op="generate",
@@ -152,5 +163,7 @@ FAMILIES = (
         argument="metric",
         op="update",
     ),
-    Family("S15", "{arg:emissions} must be a {a:CPU} tensor.", "torchaudio", op="CTCDecoder", wants=0, whole=True),
+    Family(
+        "S15", "{arg:emissions} must be a {a:CPU} tensor.", "torchaudio", op="CTCDecoder", wants=0, whole=True
+    ),
 )

@@ -75,7 +75,9 @@ FAMILIES = (
         wants="cuda",
         ambiguous=True,
     ),
-    Family("N9", "NCCL only supports CUDA tensors, but got a tensor on {a}", ">=1.7", op="nccl", wants="cuda"),
+    Family(
+        "N9", "NCCL only supports CUDA tensors, but got a tensor on {a}", ">=1.7", op="nccl", wants="cuda"
+    ),
     Family(
         "N10",
         "ProcessGroupNCCL is bound to device {a} but an operation was issued on {b}",
@@ -134,7 +136,8 @@ FAMILIES = (
     ),
     Family(
         "N17",
-        "The module has CPU parameters or buffers when `sync_module_states=True`, which requires them to be on GPU.",
+        "The module has CPU parameters or buffers when `sync_module_states=True`, which requires them to be "
+        "on GPU.",
         ">=2.0",
         devices=("cpu",),
         op="FSDP",
