@@ -26,18 +26,25 @@ from .python import (
     torch_name,
     wrap_call,
 )
+from .running import runs_as
+from .scope import binds
+from .style import Move, Style, device_text, move_text, same_device, siblings
 from .text import EditError, Source
 from .write import write_files
 
 __all__ = [
     "EditError",
+    "Move",
     "Source",
+    "Style",
     "add_keyword",
     "append_method",
     "assign_result",
     "attribute_to_buffer",
+    "binds",
     "delete_method_call",
     "delete_statement",
+    "device_text",
     "dict_to_moduledict",
     "diff_bytes",
     "ignored",
@@ -46,9 +53,13 @@ __all__ = [
     "insert_before",
     "list_to_modulelist",
     "move_statement",
+    "move_text",
     "plan",
     "rename_to_like",
     "replace_node",
+    "runs_as",
+    "same_device",
+    "siblings",
     "torch_name",
     "unified_diff",
     "wrap_call",

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..types import Edit
@@ -72,7 +73,7 @@ def by_file(
 
 def _ordered(source: Source, changes: list[Change]) -> list[Change]:
     changes = sorted(dict.fromkeys(changes), key=lambda change: (change.start, change.end, _rank(change)))
-    for one, other in zip(changes, changes[1:], strict=False):
+    for one, other in pairwise(changes):
         if one.end < one.start:
             raise EditError("an edit ends before it starts")
         if one.end > other.start or (one[:2] == other[:2] and not _compatible(one, other)):

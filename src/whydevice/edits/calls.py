@@ -36,7 +36,7 @@ def add_keyword(
         return _only_argument(source, found[first].end, found[-1].start, text)
     if len(call.args) == 1 and borrows_parentheses(source, call.args[0]):
         return (
-            source.edit(found[first].end, found[first].end, "("),
+            source.edit(inside[0].start, inside[0].start, "("),
             source.edit(inside[-1].end, inside[-1].end, f"), {text}"),
         )
     return _beside(source, found[first], inside, found[-1], text)

@@ -53,7 +53,7 @@ def _diffs(
 
 
 def _name(path: str, relative_to: str) -> str:
-    """The path as git writes it. A path outside the folder is given from the root: neither tool takes `..`."""
+    """The path as git writes it; outside of the folder, from the root: neither tool takes `..`."""
     relative = os.path.relpath(path, relative_to) if os.path.isabs(path) else os.path.normpath(path)
     if relative.split(os.sep)[0] == os.pardir:
         relative = os.path.splitdrive(os.path.abspath(path))[1].lstrip(os.sep)

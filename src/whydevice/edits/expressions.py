@@ -42,11 +42,11 @@ def _append(source: Source, offset: int, method: str) -> tuple[Edit, ...]:
 
 
 def wrap_call(source: Source, node: ast.expr, function: str) -> tuple[Edit, ...]:
-    """Put `function(...)` around an expression; nothing to do when it is that call's only argument already."""
+    """Put `function(...)` around an expression; nothing to do when it is there already."""
     _must_be_value(node)
     parent = source.parent(node)
-    if isinstance(parent, ast.Call) and parent.args[:1] == [source.own(node)] and not parent.keywords:
-        if len(parent.args) == 1 and source.segment(parent.func) == function:
+    if isinstance(parent, ast.Call) and parent.args == [source.own(node)] and not parent.keywords:  # noqa: SIM102
+        if source.segment(parent.func) == function:
             return ()
     start, end = source.span(node)
     opener, closer = function + "(", ")"
@@ -126,7 +126,7 @@ def _must_be_value(node: ast.expr) -> None:
 
 
 def _last_token_end(source: Source, start: int, end: int) -> int:
-    """The end of the last token between two offsets: a comment or white space before a bracket stays outside."""
+    """The end of the last token between two offsets; what follows is white space and comments."""
     found = tokens(source, start, end)
     if not found:
         raise EditError("there is nothing between the brackets")

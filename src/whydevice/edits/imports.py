@@ -1,4 +1,4 @@
-"""By which name a file reaches something of torch's (`nn.ModuleList`), and the import to add where it cannot."""
+"""By which name a file reaches something of torch's (`nn.ModuleList`), and the import where it cannot."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def layout_or_none(source: Source, statement: ast.stmt) -> str | None:
 
 
 def indentation(source: Source, statement: ast.stmt) -> str:
-    """The indentation of the line that a statement lies on; for a block on its header's line, one level more."""
+    """The indentation of a statement's line; for a block on its header's line, one level more."""
     place = layout(source, statement)
     suite, _ = suite_of(source, statement)
     own = source.indentation(source.line_at(place.line_start))

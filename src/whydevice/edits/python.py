@@ -1,4 +1,4 @@
-"""The vocabulary of edits: each takes a Source and nodes of its tree, and returns edits or raises EditError."""
+"""The vocabulary of edits: each takes a Source and nodes, and returns edits or raises EditError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits that register state with its nn.Module: tensors as buffers, lists and dicts of modules as containers."""
+"""Edits that register state with its nn.Module: tensors as buffers, lists and dicts as containers."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _check_name(source: Source, assign: ast.stmt, target: ast.Attribute) -> None
     holder = ast.unparse(target.value)
     for node in ast.walk(function) if function is not None else ():
         line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and line < assign.lineno:
+        if line < assign.lineno and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):  # noqa: SIM102
             if node.attr == name and ast.unparse(node.value) == holder:
                 raise EditError(
                     f"`{holder}.{name}` is assigned in line {line} already, so no buffer can take this name"
@@ -224,11 +224,12 @@ def check_key(key: object) -> None:
 def _registered(source: Source, value: ast.expr, container: str, empty: bool) -> tuple[Edit, ...]:
     name, imports = torch_name(source, "torch.nn", container, value)
     plain = {"ModuleList": "list", "ModuleDict": "dict"}[container]
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-        if value.func.id == plain and not value.keywords:
+    if isinstance(value, ast.Call):
+        function = source.segment(value.func)
+        if function == name:
+            return ()
+        if function == plain and not value.keywords:
             return (*imports, source.edit(*source.span(value.func), name))
-    if isinstance(value, ast.Call) and source.segment(value.func) == name:
-        return ()
     if empty and "#" not in source.segment(value):
         return (*imports, source.edit(*source.span(value), f"{name}()"))
     edits = wrap_call(source, value, name)

@@ -207,7 +207,7 @@ def _same(source: Source, found: list[ast.stmt], text: str) -> bool:
 
 
 def _prologue(node: ast.AST, block: list[ast.stmt]) -> int:
-    """How many statements a block starts with that must stay first: the docstring, `from __future__` imports."""
+    """How many statements must stay first in a block: the docstring, `from __future__` imports."""
     count = 0
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
         first = block[0]

@@ -20,13 +20,13 @@ from functools import cached_property
 
 from ..types import Edit
 
-# What Python's tokenizer ends a line at. `str.splitlines` also splits at form feeds and a dozen Unicode characters.
+# What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 # A line that can start a top-level statement; used to parse only a part of a very long file.
 _TOP_LEVEL = re.compile(r"(?!(?:else|elif|except|finally)\b)[A-Za-z_@]")
 
-# Above this, parsing the whole file takes longer than the whole explanation may (100 000 lines take about a second).
+# Above this, parsing a whole file takes longer than an explanation may (100 000 lines take about a second).
 _LONG_FILE = 2500
 
 Positioned = ast.stmt | ast.expr | ast.keyword | ast.arg | ast.excepthandler | ast.alias

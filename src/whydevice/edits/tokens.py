@@ -154,7 +154,7 @@ def _is_called(token: Token) -> bool:
 
 
 def borrows_parentheses(source: Source, node: ast.expr) -> bool:
-    """Whether a generator is a call's only argument, so that `ast` counts the call's parentheses as its own."""
+    """Whether a generator is a call's only argument: `ast` counts the call's parentheses as its own."""
     parent = source.parent(node)
     return (
         isinstance(node, ast.GeneratorExp)
