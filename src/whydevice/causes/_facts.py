@@ -1,0 +1,121 @@
+"""Facts about the live objects of the frames that several causes ask for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ..evidence.steps import Step
+
+
+@dataclass
+class Unregistered:
+    """A module that its owner keeps in a plain container, where `.to()` does not reach it."""
+
+    owner: Any
+    attribute: str
+    kind: str  # list | dict | object
+    expression: str  # what the user's frame calls the owner
+    scope: Scope
+
+
+def owners(evidence: Evidence) -> Iterator[tuple[Any, str, Scope]]:
+    """The objects that the user's frames can see, innermost first: (object, its name, scope)."""
+    seen: set[int] = set()
+    for scope in reversed(evidence.scopes):
+        if scope.frame is None:
+            continue
+        for name, value in list(scope.locals.items())[:200]:
+            if id(value) in seen or type(value).__module__ in ("builtins", "types"):
+                continue
+            seen.add(id(value))
+            yield value, name, scope
+
+
+def unregistered(evidence: Evidence, module: Any) -> Unregistered | None:
+    """Whether some module of the frames keeps `module` in a list, dict or tuple of its own."""
+    for owner, name, scope in owners(evidence):
+        if not values.is_module(owner):
+            continue
+        for path, sub in values.submodules(owner):
+            for attribute, held in list(values.instance_dict(sub).items()):
+                if attribute in ("_parameters", "_buffers", "_modules") or not values.is_container(held):
+                    continue
+                if _contains(held, module, 0):
+                    kind = "dict" if issubclass(type(held), dict) else "list"
+                    return Unregistered(sub, attribute, kind, f"{name}.{path}" if path else name, scope)
+    return None
+
+
+def _contains(held: Any, module: Any, depth: int) -> bool:
+    for _, item in values.items(held):
+        if item is module:
+            return True
+        if values.is_module(item) and any(sub is module for _, sub in values.submodules(item)):
+            return True
+        if depth < 2 and values.is_container(item) and _contains(item, module, depth + 1):
+            return True
+    return False
+
+
+def other_device(evidence: Evidence, module: Any) -> str | None:
+    """The device of the state that a module has directly or below, when it is all on one."""
+    return values.module_device(module)
+
+
+def discarded_move(evidence: Evidence, step: Step) -> ast.Expr | None:
+    """A statement `name.to(...)` whose result nobody keeps, before the step's place in its scope."""
+    names = {step.name} if step.name else set()
+    if step.kind == "use" and isinstance(step.node, ast.Name):
+        names.add(step.node.id)
+    return next(discarded_moves(evidence, step.scope, names), None)
+
+
+def discarded_moves(evidence: Evidence, scope: Scope, names: set[str]) -> Iterator[ast.Expr]:
+    for node in own_nodes(scope.node):
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            continue
+        call = node.value
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda", "cpu"):
+            continue
+        if ast.unparse(call.func.value) not in names:
+            continue
+        if values.is_module(try_evaluate(call.func.value, scope)):
+            continue
+        if evidence.inference.moved_to(call, scope) == evidence.wanted:
+            yield node
+
+
+def constructed(steps: list[Step]) -> Step | None:
+    """The step that constructed the object, when the way leads to one."""
+    last = steps[-1] if steps else None
+    return last if last is not None and last.kind == "construct" else None
+
+
+def name_of(step: Step) -> str:
+    return step.name or step.text()
+
+
+def requires_grad(value: Any) -> bool:
+    """Whether autograd tracks a tensor: `.numpy()` then needs `.detach()`."""
+    torch = values.torch()
+    if not values.is_tensor(value):
+        return False
+    with torch._C.DisableTorchFunction():
+        return bool(torch._C.TensorBase.requires_grad.__get__(value))
+
+
+def later_move(evidence: Evidence, scope: Scope, expression: str, after: ast.AST) -> ast.Call | None:
+    """A `.to(...)` of the same expression below a place, in the same body."""
+    from ._mend import module_moves
+
+    return next((c for c in module_moves(scope, expression) if position(c) > position(after)), None)
+
+
+__all__ = ["MISSING", "Unregistered", "unregistered"]

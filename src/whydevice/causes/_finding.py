@@ -1,0 +1,38 @@
+"""What a cause reports: plain words and places, and the edits that mend it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from ..evidence.scopes import Scope
+from ..evidence.steps import Step
+from ..types import Applicability, Certainty, Edit
+
+
+@dataclass
+class Mend:
+    """Edits and the place they change."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    node: ast.AST
+    scope: Scope
+    applicability: Applicability = "safe"
+    reason: str = ""
+
+
+@dataclass
+class Finding:
+    """A proven or likely cause. Empty fields are filled in from the evidence by the pipeline."""
+
+    certainty: Certainty = "certain"
+    culprit: str | None = None
+    root: Step | None = None
+    root_node: ast.AST | None = None
+    root_scope: Scope | None = None
+    headline: str | None = None
+    root_note: str = ""
+    mends: list[Mend] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    trail: list[tuple[ast.AST, Scope, str]] = field(default_factory=list)

@@ -1,0 +1,78 @@
+"""A module that is on the wrong device as a whole: what its construction and later moves say."""
+
+from __future__ import annotations
+
+import ast
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.steps import Step
+from ._facts import later_move
+from ._finding import Finding
+from ._modules import moved_construction, wrong_module
+
+
+def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
+    """(expression, module, way to its construction) when the culprit is a whole module in the user's hands."""
+    found = wrong_module(evidence)
+    if found is None:
+        return None
+    leaf, module, held = found
+    if leaf.value is module:
+        return leaf.expression, module, evidence.steps
+    if not leaf.is_module or held is None:
+        return None
+    path = held.path.rpartition(".")[0]
+    return f"{leaf.expression}.{path}", module, evidence.steps
+
+
+def outermost(evidence: Evidence, steps: list[Step]) -> tuple[str, object]:
+    """The largest module in the stack that is on the wrong device as a whole, and what its caller calls it."""
+    best: tuple[str, object] = ("", None)
+    for scope in evidence.scopes:
+        owner = scope.receiver
+        if values.is_module(owner) and values.module_device(owner) == evidence.wrong_device and scope.bound:
+            first = scope.parameters()[0].arg if scope.parameters() else ""
+            argument = scope.bound.get(first)
+            if argument is not None:
+                return argument.scope.source.text(argument.node), owner
+    return best
+
+
+def construction_finding(evidence: Evidence, expression: str, headline: str, note: str) -> Finding | None:
+    """The finding whose root is the construction of the outermost module that is wrong as a whole."""
+    steps = outer_steps(evidence) or evidence.steps
+    built = next((s for s in reversed(steps) if s.kind in ("construct", "library")), None)
+    finding = Finding(culprit=expression, headline=headline, root=built, root_note=note)
+    mend = moved_construction(evidence, steps)
+    if mend is not None:
+        finding.mends.append(mend)
+        if built is None or not built.editable:
+            finding.root_node, finding.root_scope, finding.root = mend.node, mend.scope, None
+    return finding
+
+
+def outer_steps(evidence: Evidence) -> list[Step] | None:
+    """The way of the outermost wholly wrong module in the stack, from the call that ran it."""
+    for scope in evidence.scopes:
+        owner = scope.receiver
+        if not (values.is_module(owner) and values.module_device(owner) == evidence.wrong_device):
+            continue
+        first = scope.parameters()[0].arg if scope.parameters() else ""
+        argument = scope.bound.get(first)
+        if argument is not None:
+            return evidence.trace(argument.node, argument.scope)
+    return None
+
+
+def moved_too_late(evidence: Evidence, steps: list[Step]) -> tuple[ast.Call, Step] | None:
+    """A `.to()` of the module below the line that failed."""
+    for step in steps:
+        if isinstance(step.node, ast.Name | ast.Attribute):
+            live = step.scope.live
+            if live is None or live.node is None:
+                continue
+            call = later_move(evidence, step.scope, step.text(), live.node)
+            if call is not None and evidence.inference.moved_to(call, step.scope) == evidence.wanted:
+                return call, step
+    return None

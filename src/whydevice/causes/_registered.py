@@ -1,0 +1,55 @@
+"""Modules in plain containers: the proof is their identity, the edit is at the container's first assignment."""
+
+from __future__ import annotations
+
+import ast
+
+from .. import edits
+from ..evidence import attributes
+from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope
+from ._facts import Unregistered, unregistered
+from ._finding import Finding, Mend
+from ._mend import source_of
+from ._modules import wrong_module
+
+CONTAINERS = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}
+
+
+def unregistered_finding(evidence: Evidence, kind: str) -> Finding | None:
+    found = wrong_module(evidence)
+    if found is None:
+        return None
+    leaf, module, _ = found
+    holder = unregistered(evidence, module)
+    if holder is None or holder.kind != kind:
+        return None
+    finding = Finding(
+        culprit=leaf.expression,
+        headline=f"`{leaf.expression}` is on {evidence.wrong_device}: it is in the {kind} `self.{holder.attribute}`, which .to() does not reach",
+        root_note=f"a plain {kind}: .to() moves registered modules only",
+    )
+    _edit(evidence, holder, finding)
+    return finding
+
+
+def _edit(evidence: Evidence, holder: Unregistered, finding: Finding) -> None:
+    from ..evidence.frames import is_library
+
+    for place in attributes.assignments(holder.owner, holder.attribute, evidence.sources):
+        if is_library(place.source.path) or place.method is None:
+            continue
+        scope = Scope(place.source, place.method, evidence.user.globals if evidence.user else {})
+        finding.root_node, finding.root_scope = place.stmt, scope
+        finding.mends += _mends(holder, place.node, place.stmt, scope)
+        return
+
+
+def _mends(holder: Unregistered, value: ast.expr, statement: ast.stmt, scope: Scope) -> list[Mend]:
+    source = source_of(scope)
+    try:
+        make = edits.list_to_modulelist if holder.kind == "list" else edits.dict_to_moduledict
+        made = make(source, value)
+    except edits.EditError as error:
+        return [Mend(f"register them in an {CONTAINERS[holder.kind]}", (), statement, scope, "manual", str(error))]
+    return [Mend(f"register them in an {CONTAINERS[holder.kind]}", made, statement, scope)]

@@ -1,0 +1,37 @@
+"""What happened: modules are kept in a plain Python list, so `.to()` never reached them.
+
+`nn.Module.to()` goes through registered children. A list, tuple or set of modules is not registered: its modules stay
+where they were made, `parameters()` leaves them out (the optimizer never trains them), and `state_dict()` does not
+save them.
+
+How to recognise it: the failing module is in a list attribute of a module whose own parameters are elsewhere.
+
+Before:
+
+    self.heads = []
+    for n in classes:
+        self.heads.append(nn.Linear(32, n))
+
+After:
+
+    self.heads = nn.ModuleList()
+    for n in classes:
+        self.heads.append(nn.Linear(32, n))
+
+Safe for the run that failed. It changes what `state_dict()` holds: a checkpoint saved before has no entries for these
+modules; load it with `strict=False`.
+"""
+
+from __future__ import annotations
+
+from ..evidence.collect import Evidence
+from ._finding import Finding
+from ._registered import unregistered_finding
+
+NAME = "modules-in-list"
+TITLE = "modules in a plain list are not moved with their owner"
+ORDER = 20
+
+
+def find(evidence: Evidence) -> Finding | None:
+    return unregistered_finding(evidence, "list")

@@ -1,0 +1,89 @@
+"""What happened: `x.to(device)` was called, and its result thrown away.
+
+A tensor's `.to()`, `.cuda()` and `.cpu()` return a new tensor and leave the old one where it was. A module's `.to()`
+works in place: `model.to(device)` alone is right, `x.to(device)` alone does nothing.
+
+How to recognise it: a line that is only `name.to(...)` on a tensor, and the tensor still on its old device below.
+
+Before:
+
+    x.to(device)
+    logits = model(x)
+
+After:
+
+    x = x.to(device)
+    logits = model(x)
+
+Safe: the line was meant to do this. Where the name is a variable of an enclosing function, binding it would make it
+local, so a closure's is left to you.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from .. import edits
+from ..evidence.collect import Evidence
+from ..evidence.scopes import bindings_of
+from ..evidence.steps import Step
+from ..types import Edit
+from ._facts import discarded_moves
+from ._finding import Finding, Mend
+from ._mend import source_of
+
+NAME = "to-result-discarded"
+TITLE = "the result of a tensor's .to() was thrown away"
+ORDER = 15
+
+
+def find(evidence: Evidence) -> Finding | None:
+    for step in evidence.steps:
+        if not step.editable:
+            continue
+        names = {step.name} if step.name else {step.text()}
+        if isinstance(step.node, ast.Name | ast.Attribute):
+            names.add(step.text())
+        statement = next(discarded_moves(evidence, step.scope, names), None)
+        if statement is not None:
+            return _finding(evidence, step, statement)
+    return None
+
+
+def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
+    assert isinstance(statement.value, ast.Call) and isinstance(statement.value.func, ast.Attribute)
+    moved = ast.unparse(statement.value.func.value)
+    finding = Finding(
+        headline=f"`{moved}` is still on {evidence.wrong_device}: a tensor's .{statement.value.func.attr}() returns a new tensor, and this one was thrown away",
+        root_node=statement,
+        root_scope=step.scope,
+        root_note="the moved copy is thrown away here",
+        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+    )
+    source = source_of(step.scope)
+    made: list[Edit] = []
+    for other in _beside(evidence, step, statement):
+        name = ast.unparse(other.value.func.value)  # type: ignore[attr-defined]
+        if name.isidentifier() and not _is_own(name, step):
+            continue
+        made += edits.assign_result(source, other)
+    if made:
+        finding.mends.append(Mend("keep the result", tuple(made), statement, step.scope))
+    return finding
+
+
+def _beside(evidence: Evidence, step: Step, statement: ast.Expr) -> list[ast.Expr]:
+    """The statement, and those in the same block that throw away a move just like it."""
+    parent = step.scope.source.parent(statement)
+    found = [statement]
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            targets = {ast.unparse(s.value.func.value) for s in block if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)}
+            found = [s for s in discarded_moves(evidence, step.scope, targets) if s in block]
+    return found or [statement]
+
+
+def _is_own(name: str, step: Step) -> bool:
+    """Whether binding the name here rebinds it, rather than making a new local of a free variable."""
+    return step.scope.is_parameter(name) or name in bindings_of(step.scope.node) or not hasattr(step.scope.node, "args")

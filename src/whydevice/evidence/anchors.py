@@ -1,0 +1,226 @@
+"""Expressions that name the wanted device and are in scope, and right, at a given line."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from . import values
+from .evaluate import Unknown, evaluate, try_evaluate
+from .infer import Inference, canonical
+from .scopes import MISSING, Scope, bindings_of, own_nodes, position
+
+# What an expression that names a device is built on, best first; the order differs by where the edit goes.
+NEAR, NAMED, ARGUMENT, OWN_DEVICE, OWN_STATE, LOCAL, GLOBAL_DEVICE, GLOBAL, LITERAL = range(9)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """`text` names the device; `rank` is one of the constants above; `base` the tensor it is read from."""
+
+    text: str
+    rank: int
+    base: str = ""
+
+
+def anchors(
+    scope: Scope, at: ast.AST, wanted: str, inference: Inference, near: set[str] | None = None
+) -> list[Anchor]:
+    """The device expressions usable at a node, best first."""
+    found: list[Anchor] = []
+    near = near or set()
+    for name, kind in _names(scope, at):
+        found += _of_name(name, kind, scope, at, wanted, inference, near)
+    found += _of_globals(scope, at, wanted, inference)
+    literal = _literal(scope, wanted)
+    if literal is not None:
+        found.append(literal)
+    module_level = isinstance(scope.node, ast.Module)
+    order = (lambda a: (_MODULE_ORDER[a.rank], len(a.text))) if module_level else (lambda a: (a.rank, len(a.text)))
+    seen: set[str] = set()
+    unique = []
+    for anchor in sorted(found, key=order):
+        if anchor.text not in seen:
+            seen.add(anchor.text)
+            unique.append(anchor)
+    return unique
+
+
+# At module level a script's `device` comes before the device of some tensor.
+_MODULE_ORDER = {NAMED: 0, OWN_DEVICE: 1, GLOBAL_DEVICE: 2, LITERAL: 3, NEAR: 4, ARGUMENT: 5, LOCAL: 6, OWN_STATE: 7, GLOBAL: 8}
+
+
+def _names(scope: Scope, at: ast.AST) -> list[tuple[str, str]]:
+    found = [(p.arg, "argument") for p in scope.parameters()]
+    for name, bindings in bindings_of(scope.node).items():
+        if "." not in name and any(b.position < position(at) and b.kind != "definition" for b in bindings):
+            found.append((name, "local"))
+    return found
+
+
+def _name_at(name: str, at: ast.AST) -> ast.Name:
+    node = ast.Name(name, ast.Load())
+    line, column = position(at)
+    node.lineno = node.end_lineno = line
+    node.col_offset = node.end_col_offset = column
+    return node
+
+
+def _value_at(name: str, scope: Scope, at: ast.AST) -> Any:
+    """What a name held when the line ran, or MISSING."""
+    if scope.live is not None and scope.live.node is not None and scope.frame is not None:
+        found = bindings_of(scope.node).get(name, [])
+        line = position(at)
+        failure = position(scope.live.node)
+        if any(line <= b.position <= failure and b.kind != "augmented" for b in found) and not all(
+            b.position > failure or b.position < line for b in found
+        ):
+            later = [b for b in found if line <= b.position <= failure]
+            if later:
+                return MISSING
+        return scope.locals.get(name, MISSING)
+    try:
+        return evaluate(_attach(_name_at(name, at), scope, at), scope)
+    except Unknown:
+        return MISSING
+
+
+def _attach(node: ast.Name, scope: Scope, at: ast.AST) -> ast.Name:
+    """Give a made-up node the surroundings of a real one, so that its bindings are found as at that place."""
+    parent = scope.source.parent(at)
+    if parent is not None:
+        scope.source._parents[node] = parent
+    return node
+
+
+def _of_name(
+    name: str, kind: str, scope: Scope, at: ast.AST, wanted: str, inference: Inference, near: set[str]
+) -> list[Anchor]:
+    value = _value_at(name, scope, at)
+    local_rank = NEAR if name in near else ARGUMENT if kind == "argument" else LOCAL
+    if value is MISSING:
+        node = _attach(_name_at(name, at), scope, at)
+        if "dev" in name and inference.device_named(node, scope) == wanted:
+            return [Anchor(name, NAMED)]
+        if inference.device(node, scope) == wanted:
+            return [Anchor(f"{name}.device", local_rank, name)]
+        return []
+    if kind == "local" and values.is_module(value) and _moved_later(name, scope, at):
+        return []
+    return _of_value(name, value, wanted, local_rank, scope, at)
+
+
+def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: ast.AST) -> list[Anchor]:
+    if _is_device(text, value) and canonical(value) == wanted:
+        return [Anchor(text, NAMED)]
+    if values.is_tensor(value):
+        return [Anchor(f"{text}.device", rank, text)] if values.device_of(value) == wanted else []
+    if values.is_module(value):
+        return _of_module(text, value, wanted, rank, scope, at)
+    if values.is_container(value):
+        found = []
+        for key, item in list(values.items(value))[:3]:
+            inner = f"{text}[{key!r}]" if not isinstance(key, str) else f'{text}["{key}"]'
+            if values.is_tensor(item) and values.device_of(item) == wanted:
+                found.append(Anchor(f"{inner}.device", max(rank, ARGUMENT), inner))
+        for key in ("device", "dev"):
+            try:
+                held = values.item(value, key)
+            except LookupError:
+                continue
+            if canonical(held) == wanted:
+                found.append(Anchor(f'{text}["{key}"]', OWN_DEVICE))
+        return found[:2]
+    own = values.instance_dict(value)
+    is_receiver = bool(scope.parameters()) and scope.parameters()[0].arg == text
+    found = []
+    for attr in ("device", "dev", "_device"):
+        if attr in own and canonical(own[attr]) == wanted and not (is_receiver and not _set_before(text, attr, scope, at)):
+            found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
+    if is_receiver and not _constructing(scope):
+        for attr, inner in list(own.items())[:40]:
+            if values.is_module(inner) and values.module_device(inner) == wanted:
+                found.append(Anchor(f"next({text}.{attr}.parameters()).device", OWN_STATE))
+            elif values.is_tensor(inner) and values.device_of(inner) == wanted:
+                found.append(Anchor(f"{text}.{attr}.device", OWN_STATE, f"{text}.{attr}"))
+    return found
+
+
+def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at: ast.AST) -> list[Anchor]:
+    is_receiver = bool(scope.parameters()) and scope.parameters()[0].arg == text
+    if is_receiver and _constructing(scope):
+        return []  # while it is constructed, its parameters are where they were made
+    found = []
+    own = values.instance_dict(module)
+    for attr in ("device", "dev", "_device"):
+        if attr in own and canonical(own[attr]) == wanted:
+            found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
+    for path, tensor, kind in values.module_tensors(module):
+        if values.device_of(tensor) != wanted:
+            continue
+        if all(part.isidentifier() for part in path.split(".")) and path.count(".") <= 1 and kind == "parameter":
+            found.append(Anchor(f"{text}.{path}.device", OWN_STATE if is_receiver else rank, f"{text}.{path}"))
+        break
+    devices = values.module_devices(module)
+    if devices and set(devices) == {wanted} and not found:
+        found.append(Anchor(f"next({text}.parameters()).device", OWN_STATE if is_receiver else max(rank, LOCAL)))
+    return found
+
+
+def _constructing(scope: Scope) -> bool:
+    return scope.function in ("__init__", "__post_init__", "__new__", "setup")
+
+
+def _set_before(receiver: str, attr: str, scope: Scope, at: ast.AST) -> bool:
+    """In a constructor, `self.device` is there only below the line that sets it."""
+    if not _constructing(scope):
+        return True
+    return any(b.position < position(at) for b in bindings_of(scope.node).get(f"{receiver}.{attr}", []))
+
+
+def _moved_later(name: str, scope: Scope, at: ast.AST) -> bool:
+    for node in own_nodes(scope.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+            if isinstance(node.func.value, ast.Name) and node.func.value.id == name and position(node) > position(at):
+                return True
+    return False
+
+
+def _is_device(text: str, value: Any) -> bool:
+    return values.is_device(value) or (isinstance(value, str) and canonical(value) is not None and "dev" in text.lower())
+
+
+def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) -> list[Anchor]:
+    if isinstance(scope.node, ast.Module):
+        return []
+    found = []
+    own = set(bindings_of(scope.node)) | {p.arg for p in scope.parameters()}
+    for name, value in list(scope.globals.items())[:400]:
+        if name.startswith("__") or name in own or not isinstance(name, str):
+            continue
+        if _is_device(name, value) and canonical(value) == wanted:
+            found.append(Anchor(name, GLOBAL_DEVICE))
+        elif not values.is_module(value) and not values.is_tensor(value):
+            for anchor in _of_value(name, value, wanted, GLOBAL, scope, at)[:1]:
+                if anchor.rank == OWN_DEVICE:
+                    found.append(Anchor(anchor.text, GLOBAL_DEVICE))
+        elif values.is_module(value) and values.module_device(value) == wanted:
+            found.append(Anchor(f"next({name}.parameters()).device", GLOBAL))
+        elif values.is_tensor(value) and values.device_of(value) == wanted:
+            found.append(Anchor(f"{name}.device", GLOBAL, name))
+    return found
+
+
+def _literal(scope: Scope, wanted: str) -> Anchor | None:
+    """`"cuda"` where the script writes strings or `.cuda()`."""
+    text = "".join(scope.source.lines)
+    for written in (wanted, "cuda" if wanted == "cuda:0" else wanted):
+        if f'"{written}"' in text or f"'{written}'" in text:
+            return Anchor(f'"{written}"', LITERAL)
+    if ".cuda()" in text and wanted == "cuda:0":
+        return Anchor('"cuda"', LITERAL)
+    return Anchor(f'"{wanted}"', LITERAL) if wanted != "cpu" else Anchor('"cpu"', LITERAL)
+
+
+__all__ = ["Anchor", "anchors", "try_evaluate"]

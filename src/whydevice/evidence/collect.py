@@ -1,0 +1,306 @@
+"""Puts the evidence together: which operand is on the wrong device, which device is right, where it came from."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..messages import wanted_side
+from ..types import DeviceError
+from . import values
+from .calls import live_scopes
+from .frames import LiveFrame, live_frames, locate
+from .infer import NOT_A_TENSOR, Inference, canonical
+from .operands import Held, Leaf, flat, leaves, match
+from .origins import Tracer
+from .scopes import MISSING, Scope
+from .sources import Sources
+from .steps import Step
+
+
+@dataclass
+class Wrong:
+    """An operand on the wrong device. `held` is the tensor in it, when one was found."""
+
+    leaf: Leaf
+    held: Held | None
+    device: str
+    proven: bool = True
+
+    @property
+    def expression(self) -> str:
+        """What the user's own frame calls it."""
+        if self.leaf.spread:
+            return self.leaf.expression
+        return self.leaf.expression
+
+    @property
+    def value(self) -> Any:
+        return self.leaf.value
+
+
+@dataclass
+class Evidence:
+    """All that is known of one error, while its frames are alive. Causes read it, nothing outlives it."""
+
+    error: DeviceError
+    frames: list[LiveFrame]
+    scopes: list[Scope]
+    sources: Sources
+    inference: Inference
+    tracer: Tracer
+    user: Scope | None = None
+    node: ast.AST | None = None
+    leaves: list[Leaf] = field(default_factory=list)
+    wanted: str | None = None
+    wrong_device: str | None = None
+    wrongs: list[Wrong] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    inner: list[Leaf] = field(default_factory=list)
+    direction: str = ""  # why `wanted` is right: wording, meta, accelerator, module, name, majority
+    library: LiveFrame | None = None
+
+    @property
+    def wrong(self) -> Wrong | None:
+        return self.wrongs[0] if self.wrongs else None
+
+    @property
+    def root(self) -> Step | None:
+        return self.steps[-1] if self.steps else None
+
+    def trace(self, node: ast.AST, scope: Scope) -> list[Step]:
+        return self.tracer.trace(node, scope, self.wrong_device)
+
+
+def collect(exc: BaseException, error: DeviceError) -> Evidence:
+    """Read the frames of a device error. The caller drops the result before the error's handling ends."""
+    sources = Sources()
+    frames = live_frames(exc, sources)
+    inference = Inference(sources)
+    evidence = Evidence(error, frames, [], sources, inference, Tracer(sources, inference, []))
+    user_index = next((i for i in range(len(frames) - 1, -1, -1) if not frames[i].library), None)
+    if user_index is None:
+        return evidence
+    if len(frames) > user_index + 1:
+        evidence.library = frames[-1]
+        for live in frames[user_index + 1 :][-6:]:
+            locate(live, sources)
+    between = [f for f in frames[: user_index + 1] if f.library]
+    for live in between[-30:]:
+        locate(live, sources)
+    evidence.scopes = live_scopes([f for f in frames if f.source is not None], sources)
+    evidence.tracer.live = [s for s in evidence.scopes if s.live is not None and not s.live.library]
+    user = frames[user_index]
+    evidence.user = next((s for s in reversed(evidence.scopes) if s.live is user), None)
+    if evidence.user is None:
+        return evidence
+    evidence.node = user.node
+    evidence.leaves = leaves(user.node, evidence.user, inference)
+    last = evidence.scopes[-1]
+    evidence.inner = leaves(last.live.node, last, inference) if last.live is not None and last is not evidence.user else evidence.leaves
+    _judge(evidence)
+    if evidence.wrongs:
+        first = evidence.wrongs[0]
+        evidence.steps = evidence.trace(first.leaf.node, first.leaf.scope)
+    return evidence
+
+
+# -- which device is right ------------------------------------------------------------------------------------
+
+
+def _judge(evidence: Evidence) -> None:
+    devices = _devices_in_play(evidence)
+    evidence.wanted, evidence.direction = _wanted(evidence, devices)
+    if evidence.wanted is None:
+        return
+    others = [d for d in devices if d != evidence.wanted]
+    evidence.wrong_device = others[0] if others else None
+    evidence.wrongs = _wrongs(evidence)
+    if evidence.wrongs:
+        evidence.wrong_device = evidence.wrongs[0].device
+
+
+def _devices_in_play(evidence: Evidence) -> list[str]:
+    """The devices that disagree: those that the message names, else those of the operands."""
+    named = [d for d in (canonical(d) for d in evidence.error.devices) if d is not None]
+    found = Counter(dict.fromkeys(named, 10))
+    for one in [*flat(evidence.inner), *flat(evidence.leaves)]:
+        for device in one.devices():
+            if len(set(named)) < 2 or device in named:
+                found[device] += 1
+    return [d for d, _ in found.most_common()]
+
+
+def _wanted(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
+    side = wanted_side(evidence.error)
+    if side == "cpu":
+        return "cpu", "wording"
+    if len(devices) < 2:
+        return (None, "") if not devices else _wanted_alone(evidence, devices[0])
+    kinds = {d.partition(":")[0] for d in devices}
+    if "meta" in kinds:
+        rest = [d for d in devices if not d.startswith("meta")]
+        return (rest[0], "meta") if rest else (None, "")
+    accelerators = [d for d in devices if d != "cpu"]
+    if "cpu" in kinds and len(accelerators) == 1:
+        return accelerators[0], "accelerator"
+    return _between_gpus(evidence, accelerators or devices)
+
+
+def _wanted_alone(evidence: Evidence, device: str) -> tuple[str | None, str]:
+    """One device in play (a table on the CPU indexed by something unseen): the frames' accelerator is wanted."""
+    if device != "cpu":
+        return None, ""
+    seen: Counter[str] = Counter()
+    for scope in evidence.scopes:
+        for value in list(scope.locals.values())[:200] if scope.frame is not None else []:
+            if values.is_tensor(value):
+                seen[values.device_of(value) or ""] += 1
+            elif values.is_module(value):
+                seen.update(values.module_devices(value))
+    accelerators = [d for d, _ in seen.most_common() if d and d not in ("cpu", "meta")]
+    return (accelerators[0], "majority") if accelerators else (None, "")
+
+
+def _between_gpus(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
+    """Two GPUs: the module that was called, else the frame's own module, else the named device, else most."""
+    for one in evidence.leaves:
+        if one.is_module and one.device in devices:
+            return one.device, "module"
+    user = evidence.user
+    if user is not None and values.is_module(user.receiver):
+        own = values.module_device(user.receiver)
+        if own in devices:
+            return own, "module"
+    if user is not None:
+        for name in ("device", "dev"):
+            named = canonical(user.locals.get(name) or user.globals.get(name))
+            if named in devices:
+                return named, "name"
+    count: Counter[str] = Counter()
+    for one in evidence.inner:
+        if one.is_tensor and one.device in devices:
+            count[one.device or ""] += 1
+    for one in evidence.leaves:
+        for device in one.devices():
+            if device in devices:
+                count[device] += 1
+    ranked = count.most_common()
+    if ranked and (len(ranked) == 1 or ranked[0][1] > ranked[1][1]):
+        return ranked[0][0], "majority"
+    first = canonical(evidence.error.devices[-1]) if evidence.error.devices else None
+    return (first if first in devices else devices[0]), ""
+
+
+# -- which operand is wrong -----------------------------------------------------------------------------------
+
+
+def _wrongs(evidence: Evidence) -> list[Wrong]:
+    """The user's operands on another device than the wanted one, the likeliest culprit first."""
+    found: list[Wrong] = []
+    wanted = evidence.wanted or ""
+
+    def is_wrong(device: str | None) -> bool:
+        if device in (None, NOT_A_TENSOR, "?"):
+            return False
+        if wanted == "cpu":
+            return device != "cpu"
+        return device != wanted and (device == evidence.wrong_device or evidence.wrong_device is None)
+
+    role = evidence.error.argument
+    if evidence.direction == "wording":
+        found += _by_wording(evidence, role, is_wrong)
+    if not found and evidence.inner is not evidence.leaves:
+        for one in evidence.inner:
+            for held in one.held:
+                if is_wrong(held.device) and not _is_legal_scalar(one, evidence):
+                    matched = match(held.tensor, evidence.leaves)
+                    if matched is not None:
+                        found.append(Wrong(matched[0], matched[1], held.device))
+    direct = [one for one in evidence.leaves if one.is_tensor and is_wrong(one.device)]
+    sized = [one for one in direct if not one.is_scalar] or direct
+    found += [Wrong(one, one.held[0] if one.held else None, one.device or "") for one in sized]
+    for one in evidence.leaves:
+        if one.is_tensor:
+            continue
+        wrong_held = [h for h in one.held if is_wrong(h.device)]
+        if wrong_held and not one.is_module and not _many(one):
+            found.append(Wrong(one, wrong_held[0], wrong_held[0].device))
+    for one in evidence.leaves:
+        if one.is_module and is_wrong(one.device):
+            found.append(Wrong(one, None, one.device or ""))
+        elif one.is_module:
+            wrong_held = [h for h in one.held if is_wrong(h.device)]
+            if wrong_held:
+                found.append(Wrong(one, wrong_held[0], wrong_held[0].device, proven=False))
+    found += _inferred(evidence, is_wrong)
+    return _unique(found)
+
+
+def _many(one: Leaf) -> bool:
+    return len(one.held) >= 4_000
+
+
+def _by_wording(evidence: Evidence, role: str | None, is_wrong: Any) -> list[Wrong]:
+    """Where the CPU is wanted: the argument that the message names, else every accelerator operand."""
+    named = [one for one in flat(evidence.leaves) if role is not None and one.role == role and is_wrong(one.device)]
+    found = [Wrong(one, one.held[0] if one.held else None, one.device or "") for one in named]
+    if evidence.inner is not evidence.leaves:
+        for one in evidence.inner:
+            if role is not None and one.expression == role and one.is_tensor and is_wrong(one.device):
+                matched = match(one.value, evidence.leaves)
+                if matched is not None:
+                    found.append(Wrong(matched[0], matched[1], one.device or ""))
+    return found
+
+
+def _is_legal_scalar(one: Leaf, evidence: Evidence) -> bool:
+    """A 0-dim CPU tensor is accepted by TensorIterator, so it is no culprit while a sized one is there."""
+    if not one.is_scalar or evidence.error.family[:1] != "B":
+        return False
+    return any(o.is_tensor and not o.is_scalar and o.device == one.device for o in evidence.inner)
+
+
+def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
+    """Inner expressions whose value is gone: those whose device follows, and their wrong parts first."""
+    found: list[Wrong] = []
+    for one in evidence.leaves:
+        if one.value is not MISSING:
+            continue
+        parts = [p for p in flat(one.parts) if is_wrong(p.device) and p.value is not MISSING and (p.is_tensor or p.is_module) and not p.is_scalar]
+        if isinstance(one.node, ast.Call) and is_wrong(one.device):
+            if parts and _keeps_device(one, evidence):
+                found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
+            else:
+                found.append(Wrong(one, None, one.device or "", proven=False))
+        elif parts:
+            found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
+        elif is_wrong(one.device):
+            inner = [p for p in flat(one.parts) if is_wrong(p.device)]
+            chosen = inner[-1] if inner and not isinstance(one.node, ast.Call | ast.Attribute) else one
+            found.append(Wrong(chosen, None, one.device or "", proven=False))
+    known = [one for one in evidence.leaves if one.device not in (None, NOT_A_TENSOR)]
+    unknown = [one for one in evidence.leaves if one.device is None and one.value is MISSING]
+    if not found and known and len(unknown) == 1 and evidence.wrong_device and all(o.device == evidence.wanted for o in known):
+        found.append(Wrong(unknown[0], None, evidence.wrong_device, proven=False))
+    return found
+
+
+def _keeps_device(one: Leaf, evidence: Evidence) -> bool:
+    """Whether a call's result is where its operands are (torch's own functions and tensor methods)."""
+    assert isinstance(one.node, ast.Call)
+    kind, _ = evidence.inference.call_kind(one.node, one.scope)
+    return kind in ("torch", "method", "like")
+
+
+def _unique(found: list[Wrong]) -> list[Wrong]:
+    seen: set[tuple[int, str]] = set()
+    unique = []
+    for wrong in found:
+        mark = (id(wrong.leaf.node), wrong.held.path if wrong.held else "")
+        if mark not in seen:
+            seen.add(mark)
+            unique.append(wrong)
+    return unique

@@ -1,0 +1,249 @@
+"""The operands of the call that failed, under the names that the user's own frame gives them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import attributes, values
+from .evaluate import try_evaluate
+from .infer import NOT_A_TENSOR, Inference
+from .scopes import MISSING, Scope
+
+MOST_HELD = 4_000
+OBJECT_DEPTH = 3
+
+
+@dataclass
+class Held:
+    """A tensor found in an operand: the operand itself (empty path) or reached from it."""
+
+    path: str
+    tensor: Any
+    kind: str  # tensor | parameter | buffer | attribute | item
+    device: str
+    owner: Any = MISSING  # the module or object whose attribute it is
+    name: str = ""
+
+
+@dataclass
+class Leaf:
+    """One operand expression of the failing call in a user's frame."""
+
+    node: ast.AST
+    scope: Scope
+    role: str | None = None
+    value: Any = MISSING
+    device: str | None = None
+    inferred: bool = False
+    held: list[Held] = field(default_factory=list)
+    spread: str = ""
+    parts: list[Leaf] = field(default_factory=list)
+
+    @property
+    def expression(self) -> str:
+        return self.scope.source.text(self.node)
+
+    @property
+    def is_module(self) -> bool:
+        return values.is_module(self.value)
+
+    @property
+    def is_tensor(self) -> bool:
+        return values.is_tensor(self.value)
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.is_tensor and values.shape_of(self.value) == ()
+
+    def devices(self) -> set[str]:
+        found = {h.device for h in self.held}
+        if not found and self.device not in (None, NOT_A_TENSOR):
+            found = {self.device}  # type: ignore[arg-type]
+        return found
+
+
+def held_tensors(value: Any) -> list[Held]:
+    """The tensors that a value is or holds: a module's state, a container's items, an object's attributes."""
+    found: list[Held] = []
+    seen: set[int] = set()
+    for held in _walk(value, "", 0, seen, MISSING, ""):
+        found.append(held)
+        if len(found) >= MOST_HELD:
+            break
+    return found
+
+
+def _walk(value: Any, path: str, depth: int, seen: set[int], owner: Any, name: str, kind: str = "") -> Iterator[Held]:
+    if values.is_tensor(value):
+        device = values.device_of(value)
+        if device is not None:
+            yield Held(path, value, kind or ("tensor" if not path else "item"), device, owner, name)
+        return
+    if id(value) in seen or depth > OBJECT_DEPTH:
+        return
+    seen.add(id(value))
+    if values.is_module(value):
+        yield from _walk_module(value, path, depth, seen)
+        return
+    if type(value) is functools.partial:
+        for part in ("args", "keywords", "func"):
+            yield from _walk(values.attribute(value, part), _join(path, part), depth + 1, seen, value, part)
+        return
+    if values.is_container(value):
+        for key, item in values.items(value):
+            text = f"{path}[{key!r}]" if isinstance(key, str | int) else f"{path}[...]"
+            yield from _walk(item, text, depth + 1, seen, owner, name, "item" if depth else "")
+        if type(value) in (dict, list, tuple):
+            return
+    if type(value).__module__ in ("builtins", "types", "collections", "functools") or isinstance(value, type):
+        return
+    for attr, inner in list(values.instance_dict(value).items()):
+        yield from _walk(inner, _join(path, attr), depth + 1, seen, value, attr, "attribute")
+
+
+def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator[Held]:
+    for sub_path, sub in values.submodules(module):
+        here = _join(path, sub_path) if sub_path else path
+        own = values.instance_dict(sub)
+        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
+            for name, tensor in list((own.get(table) or {}).items()):
+                if tensor is not None and values.is_tensor(tensor):
+                    yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
+        for name, inner in list(own.items()):
+            if name.startswith("_") and name in ("_parameters", "_buffers", "_modules") or name.startswith("_forward") or name.startswith("_backward"):
+                continue
+            if values.is_tensor(inner):
+                yield Held(_join(here, name), inner, "attribute", values.device_of(inner) or "?", sub, name)
+            elif values.is_container(inner) or values.is_module(inner) or (values.instance_dict(inner) and not isinstance(inner, type) and not callable(inner)):
+                for held in _walk(inner, _join(here, name), depth + 1, seen, sub, name):
+                    yield Held(held.path, held.tensor, held.kind, held.device, held.owner if held.owner is not MISSING else sub, held.name or name)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def leaves(node: ast.AST | None, scope: Scope, inference: Inference) -> list[Leaf]:
+    """The immediate operands of an expression or statement."""
+    found: list[Leaf] = []
+    for child, role, spread in _operand_nodes(node, scope):
+        found.append(leaf(child, scope, inference, role, spread))
+    return found
+
+
+def leaf(node: ast.AST, scope: Scope, inference: Inference, role: str | None = None, spread: str = "") -> Leaf:
+    one = Leaf(node, scope, role, spread=spread)
+    one.value = try_evaluate(node, scope)
+    if one.value is not MISSING:
+        one.held = held_tensors(one.value)
+        if one.is_tensor:
+            one.device = values.device_of(one.value)
+        elif one.is_module:
+            one.device = values.module_device(one.value)
+        else:
+            devices = {h.device for h in one.held}
+            one.device = devices.pop() if len(devices) == 1 else None if devices else NOT_A_TENSOR
+        return one
+    one.device = inference.device(node, scope)
+    one.inferred = one.device not in (None, NOT_A_TENSOR)
+    one.parts = [leaf(child, scope, inference, None, spread) for child, _, spread in _operand_nodes(node, scope)]
+    return one
+
+
+def _operand_nodes(node: ast.AST | None, scope: Scope) -> list[tuple[ast.AST, str | None, str]]:
+    if isinstance(node, ast.Call):
+        return _call_operands(node, scope)
+    if isinstance(node, ast.BinOp):
+        return [(node.left, "self", ""), (node.right, "other", "")]
+    if isinstance(node, ast.Compare):
+        return [(node.left, "self", ""), *((c, "other", "") for c in node.comparators)]
+    if isinstance(node, ast.UnaryOp):
+        return [(node.operand, "self", "")]
+    if isinstance(node, ast.Subscript):
+        index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return [(node.value, "self", ""), *((i, "indices", "") for i in index if not isinstance(i, ast.Slice))]
+    if isinstance(node, ast.AugAssign):
+        return [(node.target, "self", ""), (node.value, "other", "")]
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        operands = _operand_nodes(target, scope) if isinstance(target, ast.Subscript) else []
+        return [*operands, (node.value, "values", "")]
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return [(node.iter, None, "")]
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [(e.value if isinstance(e, ast.Starred) else e, None, "") for e in node.elts]
+    if isinstance(node, ast.Expr | ast.Return | ast.Await | ast.Starred | ast.NamedExpr) and node.value is not None:
+        return _operand_nodes(node.value, scope)
+    if isinstance(node, ast.IfExp):
+        return [(node.body, None, ""), (node.orelse, None, "")]
+    if isinstance(node, ast.BoolOp):
+        return [(v, None, "") for v in node.values]
+    if isinstance(node, ast.Attribute):
+        return [(node.value, None, "")]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        return [(node.elt, None, ""), *((g.iter, None, "") for g in node.generators)]
+    if isinstance(node, ast.Dict):
+        return [(v, None, "") for v in node.values]
+    if isinstance(node, ast.With):
+        return [(i.context_expr, None, "") for i in node.items]
+    if isinstance(node, ast.JoinedStr):
+        return [(v.value, None, "") for v in node.values if isinstance(v, ast.FormattedValue)]
+    return []
+
+
+def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | None, str]]:
+    found: list[tuple[ast.AST, str | None, str]] = []
+    held = try_evaluate(node.func, scope)
+    if values.is_module(held):
+        found.append((node.func, "module", ""))
+    elif isinstance(node.func, ast.Attribute):
+        base = try_evaluate(node.func.value, scope)
+        if not _is_namespace(base):
+            found.append((node.func.value, "self", ""))
+    elif held is not MISSING and not isinstance(held, type) and type(held).__name__ not in ("function", "builtin_function_or_method"):
+        found.append((node.func, "function", ""))
+    elif isinstance(node.func, ast.Call):
+        found.append((node.func, "function", ""))
+    for index, argument in enumerate(node.args):
+        if isinstance(argument, ast.Starred):
+            found.append((argument.value, None, "*"))
+        else:
+            found.append((argument, str(index), ""))
+    for keyword in node.keywords:
+        found.append((keyword.value, keyword.arg, "" if keyword.arg else "**"))
+    return found
+
+
+def _is_namespace(value: Any) -> bool:
+    return type(value).__name__ == "module" or isinstance(value, type)
+
+
+def flat(found: list[Leaf]) -> Iterator[Leaf]:
+    """The leaves and their parts, each before its parts."""
+    for one in found:
+        yield one
+        yield from flat(one.parts)
+
+
+def match(tensor: Any, found: list[Leaf]) -> tuple[Leaf, Held] | None:
+    """The operand of the user's that a tensor is or came out of, by identity, else by storage."""
+    for one in flat(found):
+        for held in one.held:
+            if held.tensor is tensor:
+                return one, held
+    key = values.storage_key(tensor)
+    if key is None:
+        return None
+    device = values.device_of(tensor)
+    for one in flat(found):
+        for held in one.held:
+            if held.device == device and values.storage_key(held.tensor) == key:
+                return one, held
+    return None
+
+
+__all__ = ["Held", "Leaf", "attributes", "flat", "held_tensors", "leaf", "leaves", "match"]
