@@ -1,0 +1,53 @@
+# Each target sets up what it needs: Python 3.11 or newer, git and make are enough.
+#   make demo    explain and mend one failing script under simulated CUDA
+#   make test    run the tests
+#   make lint    ruff and mypy
+#   make cuda    run the fixtures on a real CUDA device (BLESS=1 records what it says)
+# PY=/path/to/python uses an environment that is there already instead of making .venv.
+
+.DEFAULT_GOAL := test
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PYTHON = $(if $(findstring /,$(PY)),$(abspath $(PY)),$(PY))
+WORKERS ?= auto
+DEMO := fixtures/tensor-without-device/lstm_hidden_state/script.py
+
+ifneq ($(origin PY),file)
+READY :=
+export PYTHONPATH := $(CURDIR)/src
+endif
+
+.PHONY: demo test lint cuda clean
+
+$(VENV)/.ready: pyproject.toml
+	@for python in python3.11 python3.12 python3.13 python3 python; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "setting up $(VENV) with $$($$python --version)"; \
+			exec $$python -m venv --clear $(VENV); \
+		fi; \
+	done; echo "no Python 3.11 or newer on PATH" >&2; exit 1
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+demo: $(READY)
+	@rm -rf build/demo && mkdir -p build/demo && cp $(DEMO) build/demo/train.py
+	@echo '$$ python -m whydevice --simulate-cuda train.py'
+	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda train.py; test $$? -eq 1
+	@echo && echo '$$ python -m whydevice --simulate-cuda --fix train.py'
+	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda --fix train.py
+
+test: $(READY)
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
+
+lint: $(READY)
+	$(PY) -m ruff check src tests
+	$(PY) -m mypy
+
+cuda: $(READY)
+	@$(PY) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "torch %s sees no CUDA device here" % torch.__version__)'
+	$(PY) -m pytest -q tests/test_fixtures.py $(if $(BLESS),--bless)
+
+clean:
+	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Switches and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from runner import Runner
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bless",
+        action="store_true",
+        help="write what the product does now into the snapshots (report.txt, mended.py)",
+    )
+
+
+@pytest.fixture(scope="session")
+def bless(request: pytest.FixtureRequest) -> bool:
+    """Whether snapshots are to be rewritten."""
+    return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session")
+def command() -> Iterator[Runner]:
+    """Runs the command cheaply: one process a session (one a worker under xdist) that forks for each run."""
+    runner = Runner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(scope="session")
+def real_cuda() -> bool:
+    """Whether fixtures run on a real device instead of a simulated one."""
+    # Asks the driver without a CUDA context, which a later fork could not use.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    import torch
+
+    return torch.cuda.is_available()

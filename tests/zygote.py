@@ -1,0 +1,97 @@
+"""A process that has imported torch and whydevice once, and forks a child for each run of the command.
+
+Importing torch takes seconds; 120 fixtures of three or four runs each could not pay that each time. This
+process never runs an operation itself, so no thread pool and no CUDA context is there to be broken by a fork.
+A child becomes what `python -m whydevice ARGS` is: it leaves the loop and calls `main` at the top level of
+this module, so that an uncaught exception, atexit and the exit status go the interpreter's own way.
+test_fixtures.py compares a sample with real processes.
+
+Run as a script it reads requests, one JSON object a line, from standard input: {argv, cwd, path, stdout,
+stderr, timeout, env}; it answers {"status": exit status, or 124 after `timeout` seconds}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+
+def _preload() -> None:
+    """Import what every run imports, and do no more than that: nothing is simulated here."""
+    import importlib
+    import pkgutil
+
+    import numpy  # noqa: F401
+    import torch.utils.data
+
+    torch.set_num_threads(1)
+    import whydevice
+
+    skip = ("whydevice.__main__",)
+    for found in pkgutil.walk_packages(whydevice.__path__, "whydevice."):
+        if found.name not in skip:
+            try:
+                importlib.import_module(found.name)
+            except ImportError:  # an integration whose framework is not here
+                continue
+
+
+def _wait(pid: int, timeout: float) -> int:
+    """The exit status of `pid`; it is killed, with its children, after `timeout` seconds."""
+    end = time.monotonic() + timeout
+    pause = 0.001
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return 124
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Make this child look like a fresh `python -m whydevice` started in `cwd`."""
+    os.setsid()
+    for name, target in (("stdout", 1), ("stderr", 2)):
+        handle = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(handle, target)
+        os.close(handle)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.path[0] = request["cwd"]
+    sys.path[1:1] = request["path"]
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*request["path"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    )
+    sys.argv[:] = ["whydevice", *request["argv"]]
+
+
+def _serve() -> bool:
+    """Answer requests until the pipe closes. True in a child, which goes on as the command."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            _become(request)
+            return True
+        print(json.dumps({"status": _wait(pid, request["timeout"])}), flush=True)
+    return False
+
+
+if __name__ == "__main__":
+    _preload()
+    print("ready", flush=True)
+    if _serve():
+        from whydevice.cli import main
+
+        main()
