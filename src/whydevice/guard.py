@@ -1,8 +1,8 @@
 """The one place that catches BaseException, and the switches.
 
 Everything that whydevice does after an error goes through here. The original traceback is printed first, by
-whoever would have printed it; what goes wrong in our own code ends here in one line and changes no exit status.
-An error that is not about devices costs a walk over its text, without any import.
+whoever would have printed it; what goes wrong in our own code ends here in one line and changes no exit
+status. An error that is not about devices costs a walk over its text, without any import.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class Mark:
     It pickles as None: an exception that travels to a process without whydevice must still load there.
     """
 
-    __slots__ = ("explanation", "shown")
+    __slots__ = ("explanation", "explained", "shown")
 
     def __init__(self) -> None:
+        self.explained = False
         self.explanation: Explanation | None = None
         self.shown = False
 
@@ -114,7 +115,8 @@ def explain(exc: BaseException) -> Explanation | None:
     if not suspect(exc):
         return None
     mark = _marked(exc)
-    if mark.explanation is None:
+    if not mark.explained:
+        mark.explained = True
         try:
             mark.explanation, failure = attempt(_pipeline, exc)
             if failure is not None:
@@ -136,7 +138,7 @@ def show(exc: object, stream: Any = None, *, again: bool = False) -> bool:
     if not isinstance(exc, BaseException) or not suspect(exc):
         return False
     mark = _marked(exc)
-    if mark.shown and not again:
+    if (mark.shown or not enabled()) and not again:
         return False
     explanation = explain(exc)
     if explanation is None:
@@ -152,14 +154,15 @@ def _publish(explanation: Explanation, stream: Any, first: bool) -> None:
     if first:
         for listener in listeners:
             listener(explanation)
-    if settings.quiet:
+    stream = sys.stderr if stream is None else stream
+    if settings.quiet or stream is None:
         return
     from .render.terminal import write
 
     # Two threads may fail at once: a block is written whole. The wait is bounded, a hook must not hang.
     locked = _writing.acquire(timeout=2)
     try:
-        write(explanation, sys.stderr if stream is None else stream, settings.color)
+        write(explanation, stream, settings.color)
     finally:
         if locked:
             _writing.release()
@@ -169,6 +172,8 @@ def complain(failure: BaseException) -> None:
     """Say in one line that whydevice failed, and how; the failure's message may hold user values."""
     try:
         stream = sys.stderr
+        if stream is None:
+            return
         if os.environ.get("WHYDEVICE_DEBUG", "") not in ("", "0"):
             import traceback
 

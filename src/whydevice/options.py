@@ -15,13 +15,13 @@ variables is on the wrong device, where it came from, and which edit mends it.
 
   --simulate-cuda[=N]   run with N simulated GPUs (1 when not said), on the CPU
   --traffic             with --simulate-cuda: report the copies between devices
-  --fix                 write the safe fixes into the files; with --simulate-cuda,
-                        run again until nothing is left
+  --fix                 write the safe fixes into the files; when simulated, run
+                        again until nothing is left
   --unsafe-fixes        with --fix or --diff: also the fixes marked unsafe
   --diff                print what --fix would write as a diff; change nothing
-  --trace               note the line that made or moved each tensor: exact, slower
+  --trace               note the line that made each tensor: exact, but slower
   --json FILE           write the explanations to FILE (-: standard output)
-  --color WHEN          auto, always or never; NO_COLOR and FORCE_COLOR are honoured
+  --color WHEN          auto, always or never; heeds NO_COLOR and FORCE_COLOR
   --explain [NAME]      print the page of a cause; without NAME, list the causes
   --enable-site         explain errors in every script of this environment that
                         runs with WHYDEVICE=1
@@ -29,7 +29,7 @@ variables is on the wrong device, where it came from, and which edit mends it.
   --version, --help
 
 environment: WHYDEVICE=0 turns whydevice off, WHYDEVICE=everywhere also puts the
-explanation on the exception as a note, WHYDEVICE_DEBUG=1 shows our own failures.
+explanation on the exception as a note, WHYDEVICE_DEBUG=1 shows our failures.
 The exit status is the script's; 2 when the command line makes no sense."""
 
 

@@ -40,11 +40,17 @@ def read_script(path: str) -> bytes:
 def _is_text(source: bytes) -> bool:
     import tokenize
 
+    if b"\0" in source:
+        return False
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        return "\0" not in source.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError):
+        source.decode(encoding)
+    except UnicodeDecodeError:
         return False
+    except SyntaxError as error:
+        # A cookie that names no encoding is the script's own error; bytes that are no UTF-8 are no Python.
+        return "unknown encoding" in str(error)
+    return True
 
 
 def script(path: str, source: bytes, args: list[str]) -> None:
@@ -103,8 +109,8 @@ def _fresh_main() -> ModuleType:
 def _deepen(calls: int) -> None:
     """Raise the recursion limit by the frames below the script that plain `python` does not have.
 
-    A runaway recursion then ends, and prints, as it would without us. `calls` is the number of calls of `exec`
-    among them, which counted too before 3.12.
+    A runaway recursion then ends, and prints, as it would without us. `calls` is the number of calls of
+    `exec` among them, which counted too before 3.12.
     """
     depth, frame = 0, sys._getframe()  # this frame stands for the one of `guard.attempt`
     while frame is not None:
@@ -147,10 +153,9 @@ def uncaught(exc: BaseException) -> None:
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, exc.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = exc
-    hook = getattr(sys, "excepthook", None)
-    if hook is None:
+    if not hasattr(sys, "excepthook"):
         print("sys.excepthook is missing", file=sys.stderr)
-        hook = sys.__excepthook__
+    hook = getattr(sys, "excepthook", sys.__excepthook__)
     sys.audit("sys.excepthook", hook, type(exc), exc, exc.__traceback__)
     _, failure = guard.attempt(hook, type(exc), exc, exc.__traceback__)
     if failure is not None:

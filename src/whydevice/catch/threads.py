@@ -41,8 +41,10 @@ def _unraisable_hook(previous: Any) -> Any:
 
 
 def _home() -> tuple[Any, str]:
-    """Where the hook of threads is kept. threading takes its own from _thread when it is imported; importing it here
-    would cost more than all the rest of `import whydevice`."""
+    """Where the hook of threads is kept: threading takes its own from _thread when it is imported.
+
+    Importing threading here would cost more than all the rest of `import whydevice`.
+    """
     threading = sys.modules.get("threading")
     if threading is None and hasattr(_thread, "_excepthook"):
         return _thread, "_excepthook"

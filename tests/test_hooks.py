@@ -1,0 +1,280 @@
+"""sys.excepthook, threads and the guard: our block comes after the traceback, and nothing else changes."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import LIGHT, LIGHT_MISMATCH, MISMATCH, environment, outcome, run, why
+
+BLOCK = "\nwhydevice: "
+
+
+def _run(folder: Path, text: str, *, cli: bool = False, **env: str) -> Any:
+    (folder / "script.py").write_text(textwrap.dedent(text))
+    return (why if cli else run)("script.py", cwd=folder, env=environment(**env))
+
+
+def _blocks(text: str) -> int:
+    return text.count(BLOCK)
+
+
+@pytest.mark.parametrize("cli", [False, True])
+def test_the_block_follows_the_untouched_traceback(cli: bool, tmp_path: Path) -> None:
+    plain = _run(tmp_path, "import json\n" + MISMATCH)
+    ours = _run(tmp_path, ("import json\n" if cli else "import whydevice\n") + MISMATCH, cli=cli)
+    assert ours.stderr.startswith(plain.stderr)
+    assert _blocks(ours.stderr) == 1
+    assert (ours.stdout, ours.returncode) == (plain.stdout, 1)
+
+
+def test_a_thread_and_an_unraisable(tmp_path: Path) -> None:
+    script = """\
+    import {module}, threading
+    import torch
+    def f(): torch.ones(3) + torch.ones(3, device="meta")
+    class A:
+        def __del__(self): f()
+    t = threading.Thread(target=f, name="worker"); t.start(); t.join()
+    a = A()
+    del a
+    """
+    plain = _run(tmp_path, script.format(module="json"))
+    ours = _run(tmp_path, script.format(module="whydevice"))
+    assert plain.stderr.count("Traceback") == ours.stderr.count("Traceback") == 2
+    assert _blocks(ours.stderr) == 2
+    assert (ours.stdout, ours.returncode) == (plain.stdout, plain.returncode)
+
+
+def test_the_thread_hook_is_there_whether_threading_is_loaded_before_or_after(tmp_path: Path) -> None:
+    for order in ("import threading, whydevice", "import whydevice, threading"):
+        done = _run(
+            tmp_path,
+            f"""\
+            {order}
+            assert hasattr(threading.excepthook, "__whydevice__")
+            whydevice.uninstall()
+            assert not hasattr(threading.excepthook, "__whydevice__")
+            whydevice.install()
+            assert hasattr(threading.excepthook, "__whydevice__")
+            """,
+        )
+        assert outcome(done) == ("", "", 0)
+
+
+def test_double_install_and_uninstall(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import sys
+        before = sys.excepthook, sys.unraisablehook
+        import whydevice
+        whydevice.install()
+        whydevice.install()
+        assert sys.excepthook is not before[0]
+        whydevice.uninstall()
+        assert (sys.excepthook, sys.unraisablehook) == before
+        whydevice.uninstall()
+        whydevice.install()
+        ours = sys.excepthook
+        sys.excepthook = lambda *a: ours(*a)
+        theirs = sys.excepthook
+        whydevice.uninstall()
+        assert sys.excepthook is theirs, "a hook put over ours stays"
+        """,
+    )
+    assert outcome(done) == ("", "", 0)
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        "old = sys.excepthook\nsys.excepthook = lambda *a: (print('mine'), old(*a))\nwhydevice.install()",
+        "sys.excepthook = lambda *a: sys.__excepthook__(*a)\nwhydevice.install()",
+        "import io\nold = sys.excepthook\nsys.excepthook = lambda *a: [old(*a)]\nwhydevice.install()",
+    ],
+)
+def test_other_hooks_above_and_below_ours_show_it_once(hooks: str, tmp_path: Path) -> None:
+    done = _run(tmp_path, f"import sys, whydevice\n{hooks}\n" + LIGHT_MISMATCH)
+    assert _blocks(done.stderr) == 1
+    assert done.stderr.count("Traceback") == 1
+    assert done.returncode == 1
+
+
+def test_the_command_line_shows_it_though_the_script_replaced_the_hook(tmp_path: Path) -> None:
+    done = _run(tmp_path, "import sys\nsys.excepthook = lambda *a: print('mine')\n" + LIGHT_MISMATCH, cli=True)
+    assert done.stdout == "mine\n"
+    assert "Traceback" not in done.stderr
+    assert _blocks("\n" + done.stderr) == 1
+
+
+FAILURES = [
+    "ZeroDivisionError()",
+    "SystemExit(5)",
+    "KeyboardInterrupt()",
+    "RecursionError()",
+    "MemoryError()",
+    "GeneratorExit()",
+    "ExceptionGroup('a', [ValueError()])",
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("where", ["explain", "render"])
+def test_our_own_failure_is_one_line(failure: str, where: str, tmp_path: Path) -> None:
+    fails = {"explain": "whydevice.explain", "render": "whydevice.render.terminal"}[where]
+    text = LIGHT + f"def fails(*args): raise {failure}\n_fake('{fails}', explain=fails, write=fails)\nshifted(3)\n"
+    plain = _run(tmp_path, "import json\n" + text)
+    for cli in (False, True):
+        ours = _run(tmp_path, ("import json\n" if cli else "import whydevice\n") + text, cli=cli)
+        assert ours.stderr.startswith(plain.stderr)
+        rest = ours.stderr[len(plain.stderr) :]
+        assert rest.count("\n") == 1
+        assert rest.startswith("whydevice: ")
+        assert ours.returncode == 1
+    shown = _run(tmp_path, "import whydevice\n" + text, WHYDEVICE_DEBUG="1")
+    assert shown.stderr.startswith(plain.stderr)
+    assert "in fails" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        "sys.stderr = None",
+        "sys.stderr.close()",
+        "os.close(2)",
+        "class Broken:\n    def write(self, text): raise OSError(28, 'No space left on device')\n    flush = write\n"
+        "sys.stderr = Broken()",
+    ],
+)
+def test_a_broken_stderr_changes_no_exit_status(breakage: str, tmp_path: Path) -> None:
+    plain = _run(tmp_path, f"import os, sys, json\n{breakage}\n" + LIGHT_MISMATCH)
+    for cli in (False, True):
+        done = _run(tmp_path, f"import os, sys, whydevice\n{breakage}\n" + LIGHT_MISMATCH, cli=cli)
+        assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
+
+
+def test_an_exception_keeps_no_frame_and_pickles_without_us(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import copy, gc, io, pickle, sys, weakref
+        import torch, whydevice
+        class Big: pass
+        def fail():
+            big = Big()
+            fail.ref = weakref.ref(big)
+            torch.ones(3) + torch.ones(3, device="meta")
+        try:
+            fail()
+        except RuntimeError as exc:
+            whydevice.explain(exc)
+            copied = pickle.loads(pickle.dumps(exc)), copy.copy(exc)
+            kept = exc.__dict__
+        assert fail.ref() is None, "frames die with the exception"
+        assert b"whydevice" not in pickle.dumps(copied[0]).replace(b"__whydevice__", b"")
+        """,
+    )
+    assert outcome(done) == ("", "", 0)
+
+
+def test_public_names(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import sys
+        import whydevice
+        for heavy in ("torch", "rich", "stack_data", "dataclasses", "typing", "threading"):
+            assert heavy not in sys.modules, heavy
+        import whydevice.explain
+        assert not isinstance(whydevice.explain, type(sys))
+        assert whydevice.explain(ValueError("x")) is None
+        for name in whydevice.__all__:
+            assert getattr(whydevice, name) is not None, name
+        assert set(whydevice.__all__) <= set(dir(whydevice))
+        try:
+            whydevice.nothing
+        except AttributeError as error:
+            assert "nothing" in str(error)
+        """,
+    )
+    assert outcome(done) == ("", "", 0)
+
+
+def test_why_explains_the_last_error_again(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import sys, torch, whydevice
+        try:
+            whydevice.why()
+        except RuntimeError as error:
+            print(error)
+        try:
+            torch.ones(3) + torch.ones(3, device="meta")
+        except RuntimeError as exc:
+            sys.last_value = exc
+        whydevice.why()
+        whydevice.why()
+        sys.last_value = ValueError()
+        whydevice.why()
+        """,
+    )
+    assert done.stdout == "no uncaught error to explain: sys.last_exc is not set\n"
+    assert _blocks("\n" + done.stderr) == 3
+    assert "not a device error" in done.stderr
+
+
+def test_watch_explains_once_and_re_raises(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import asyncio, torch, whydevice
+        def bad():
+            torch.ones(3) + torch.ones(3, device="meta")
+        watched = whydevice.watch()(bad)
+        @whydevice.watch()
+        async def coroutine():
+            bad()
+        @whydevice.watch()
+        def generator():
+            got = yield 1
+            assert got == 5
+            yield from [2]
+            bad()
+        @whydevice.watch()
+        async def agenerator():
+            got = yield 1
+            assert got == 5
+            try:
+                yield 2
+            except KeyError:
+                yield 3
+            bad()
+        def drive():
+            it = generator()
+            assert [next(it), it.send(5)] == [1, 2]
+            next(it)
+        async def adrive():
+            it = agenerator()
+            assert [await anext(it), await it.asend(5), await it.athrow(KeyError())] == [1, 2, 3]
+            await anext(it)
+        def nested():
+            with whydevice.watch(), whydevice.watch():
+                watched()
+        calls = [watched, lambda: asyncio.run(coroutine()), drive, lambda: asyncio.run(adrive()), nested]
+        for number, call in enumerate(calls):
+            try:
+                call()
+            except RuntimeError as exc:
+                print(number, type(exc).__name__)
+        assert watched.__wrapped__ is bad
+        with whydevice.watch():
+            pass
+        """,
+    )
+    assert done.stdout == "".join(f"{n} RuntimeError\n" for n in range(5))
+    assert _blocks("\n" + done.stderr) == 5
+    assert "Traceback" not in done.stderr
