@@ -69,7 +69,8 @@ def replace_node(source: Source, node: ast.expr | ast.keyword, text: str) -> tup
     if isinstance(node, ast.keyword):
         return _replace(source, start, end, text)
     try:
-        new = ast.parse(text.strip(), mode="eval").body
+        # In parentheses, a yield and a walrus are expressions too.
+        new = ast.parse(f"({text.strip()}\n)", mode="eval").body
     except SyntaxError:
         raise EditError(f"`{text}` is not an expression") from None
     if borrows_parentheses(source, node):
@@ -84,16 +85,26 @@ def _replace(source: Source, start: int, end: int, text: str) -> tuple[Edit, ...
 
 
 def _fits(source: Source, node: ast.expr, new: ast.expr, text: str) -> bool:
-    if is_atom(Source.from_text("<edit>", text), new) if not isinstance(new, ast.GeneratorExp) else True:
+    """Whether the new text needs no parentheses where the node stands."""
+    if _binds_tightest(new, text):
         return True
     if isinstance(new, ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Tuple | ast.Starred):
         return False
-    parent = source.parent(node)
+    parent, own = source.parent(node), source.own(node)
     if isinstance(parent, ast.Call):
-        return node is not parent.func and source.own(node) is not parent.func
+        return own is not parent.func
     if isinstance(parent, ast.Subscript):
-        return source.own(node) is not parent.value
+        return own is not parent.value
     return isinstance(parent, _ROOMY)
+
+
+def _binds_tightest(new: ast.expr, text: str) -> bool:
+    """Whether an attribute behind the text would be that of the whole expression."""
+    try:
+        attribute = ast.parse(f"({text.strip()}.x)", mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(attribute, ast.Attribute) and ast.dump(attribute.value) == ast.dump(new)
 
 
 def delete_method_call(source: Source, call: ast.Call) -> tuple[Edit, ...]:
@@ -108,9 +119,12 @@ def delete_method_call(source: Source, call: ast.Call) -> tuple[Edit, ...]:
     if dot < 1 or found[dot].text != "." or found[dot + 1].text != call.func.attr:
         raise EditError(f"the method call in line {call.lineno} is in parentheses of its own")
     before, start = found[dot - 1].end, found[dot].start
-    # Where a comment stands between, it is the receiver's own and stays.
-    if "#" not in source.text[before:start]:
+    gap = source.text[before:start]
+    if "#" not in gap:
         start = before
+    elif source.text[source.end(call) :].startswith(("\n", "\r")):
+        # A comment between is the receiver's own and stays; the call leaves no blank line behind it.
+        start = before + len(gap.rstrip())
     return (source.edit(start, source.end(call), ""),)
 
 

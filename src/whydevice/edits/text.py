@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from ..types import Edit
 
@@ -249,17 +250,16 @@ class Source:
         return self.tree
 
     def _windows(self, line: int) -> Iterator[tuple[int, int]]:
-        """Growing ranges of lines around a line that can be whole top-level statements (the last line
-        excluded).
+        """Ranges of lines around a line that can be whole top-level statements (the last line excluded).
+
+        Several, because a line in a string can look like the start of a statement.
         """
-        first, last = line + 1, line
-        for _ in range(3):
-            first = next((n for n in range(first - 1, 0, -1) if self._starts_statement(n)), 1)
-            last = next(
-                (n for n in range(last + 1, self.line_count + 1) if self._starts_statement(n)),
-                self.line_count + 1,
-            )
-            yield first, last
+        before = (n for n in range(line, 0, -1) if self._starts_statement(n))
+        after = (n for n in range(line + 1, self.line_count + 1) if self._starts_statement(n))
+        lasts = [*islice(after, 3), self.line_count + 1][:3]
+        for first in [*islice(before, 3), 1][:3]:
+            for last in lasts:
+                yield first, last
 
     def _starts_statement(self, line: int) -> bool:
         if not _TOP_LEVEL.match(self.text, self.line_starts[line - 1]):
