@@ -1,0 +1,39 @@
+"""Set attributes, remember what was there, put it all back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """A stack of replaced attributes. `undo` restores them in reverse order, whatever happened in between."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> Any:
+        """Replace `owner.name`; returns what an access found before (None when there was nothing)."""
+        # What the owner itself holds, not what it inherits: an inherited attribute is restored by deleting ours.
+        own = vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
+        before = getattr(owner, name, None)
+        setattr(owner, name, value)
+        self._undo.append((owner, name, own))
+        return before
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by `make(original)`, when the installed torch has it."""
+        original = getattr(owner, name, None)
+        if original is not None:
+            self.set(owner, name, make(original))
+
+    def undo(self) -> None:
+        while self._undo:
+            owner, name, value = self._undo.pop()
+            if value is _ABSENT:
+                if name in vars(owner):
+                    delattr(owner, name)
+            else:
+                setattr(owner, name, value)

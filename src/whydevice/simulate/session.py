@@ -1,0 +1,44 @@
+"""One running simulation: puts the patches in, activates the mode in each thread, takes everything out again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import autograd_patches, cuda_surface, factory_patches, mode, nn_patches, runtime_patches, script_patches, tensor_patches
+from .patching import Patches
+from .state import STATE
+
+
+class Session:
+    """Made by the outermost `simulate_cuda`."""
+
+    def __init__(self, traffic: Any = None) -> None:
+        self.patches = Patches()
+        self.traffic = traffic
+
+    def start(self) -> None:
+        STATE.session = self
+        try:
+            for module in (tensor_patches, factory_patches, autograd_patches, nn_patches, cuda_surface,
+                           script_patches):
+                module.install(self.patches)
+            runtime_patches.install(self.patches, mode.SimulatedCuda)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        mode.forget()
+        self.patches.undo()
+        STATE.session = None
+
+
+def new_mode() -> Any:
+    """The mode for the thread that calls."""
+    return mode.SimulatedCuda()
+
+
+def is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)

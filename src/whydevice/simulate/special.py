@@ -1,0 +1,184 @@
+"""The ops that compare devices in their own way, and the composite ones, for which CUDA names the inner op.
+
+Each function takes the call and returns the tag of the results, or raises. Sources: shared/messages.md, Rules; PyTorch's
+aten/src/ATen/native (the file is named beside each rule).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from . import errors, tags
+from .judge import Call, Item, exact, iterate, special
+
+_LEGACY = {
+    torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16",
+    torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte",
+    torch.bool: "Bool", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble",
+}  # fmt: skip
+
+
+def legacy_type(tensor: torch.Tensor, tag: int) -> str:
+    """`torch.cuda.FloatTensor`, as Tensor.type() prints it: the kind of device without its index."""
+    place = "cuda." if tag > 0 else ""
+    sparse = "sparse." if tensor.layout is torch.sparse_coo else ""
+    return f"torch.{place}{sparse}{_LEGACY.get(tensor.dtype, 'Undefined')}Tensor"
+
+
+def renamed(call: Call, names: dict[str, str], method: str) -> int:
+    """The exact check of the op that a composite one calls, with that op's argument names, in the order of `names`."""
+    order = [item._replace(name=shown) for name, shown in names.items() for item in call.named(name)]
+    return exact(order, method)
+
+
+# Calls in which devices may differ: the result is where the first argument is.
+@special("copy_", "copy", "_copy_from", "_to_copy", "_foreach_copy_", "set_", "resize_as_", "is_same_size",
+         "record_stream", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
+         "_has_same_storage_numel", "_ctc_loss", "_ctc_loss_backward", "_use_cudnn_ctc_loss", "is_set_to",
+         "_make_dual", "_new_zeros_with_same_feature_meta")  # fmt: skip
+def anywhere(call: Call) -> int:
+    return call.items[0].tag
+
+
+@special("stack", "_stack")
+def stack(call: Call) -> int:
+    """TensorShape.cpp, stack: on CUDA it calls cat."""
+    return renamed(call, {"tensors": "tensors"}, "wrapper_CUDA_cat")
+
+
+@special("embedding")
+def embedding(call: Call) -> int:
+    """Embedding.cpp: weight.index_select(0, indices)."""
+    return renamed(call, {"weight": "self", "indices": "index"}, "wrapper_CUDA__index_select")
+
+
+@special("mv")
+def mv(call: Call) -> int:
+    """Blas.cpp: the result is made like `vec`, then addmv_out(result, result, self, vec)."""
+    matrix, vector = call.named("self")[0], call.named("vec")[0]
+    made = vector._replace(name="out")
+    return exact([made, matrix._replace(name="mat"), vector], "wrapper_CUDA_addmv_out_out")
+
+
+@special("index", "_unsafe_index")
+def index(call: Call) -> int:
+    """IndexingUtils.h, expandTensors: indices on the CPU or with the indexed tensor."""
+    subject = call.named("self")[0]
+    for item in call.named("indices"):
+        if item.device not in ("cpu", subject.device):
+            raise errors.indices(subject.device)
+    return subject.tag
+
+
+@special("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
+def index_put(call: Call) -> int:
+    """TensorAdvancedIndexing.cpp: 0-dim values are moved; others must be with self."""
+    subject, values = call.named("self")[0], call.named("values")[0]
+    masks = (torch.bool, torch.uint8)
+    if not (values.tag == 0 and values.tensor.dim() == 0) and values.device != subject.device:
+        filled = values.tag == 0 and values.tensor.numel() == 1 and not call.argument(3, "accumulate", False)
+        if not (filled and all(item.tensor.dtype in masks for item in call.named("indices"))):
+            index(call._replace(items=[i for i in call.items if i.name != "values"]))
+            if call.argument(3, "accumulate", False) and subject.tag > 0:
+                raise RuntimeError(
+                    f"expected device {subject.device} but got device {values.device} for value tensor"
+                )
+            iterate([subject._replace(written=True), values], cpu_scalars=False)
+    return index(call)
+
+
+@special("masked_fill", "masked_fill_")
+def masked_fill(call: Call) -> int:
+    """Indexing.cu: the mask must be with self; the 0-dim value may be on the CPU."""
+    subject, mask = call.named("self")[0], call.named("mask")[0]
+    if mask.device != subject.device:
+        raise RuntimeError(
+            f"expected self and mask to be on the same device, but got mask on {mask.device} "
+            f"and self on {subject.device}"
+        )
+    if subject.tag == 0:
+        raise RuntimeError("masked_fill_: Expected inputs to be on same device")
+    return subject.tag
+
+
+@special("where.self")
+def where(call: Call) -> int:
+    """TensorCompare.cpp: each 0-dim CPU tensor is moved to the device of the first that is not on the CPU."""
+    return iterate([i for i in call.items if not (i.tag == 0 and i.tensor.dim() == 0)])
+
+
+@special("convolution", "_convolution")
+def convolution(call: Call) -> int:
+    """Convolution.cpp, check_input_same_type_as_parameters: it compares types, which know no device index."""
+    subject, weight = call.named("input")[0], call.named("weight")[0]
+    shown = legacy_type(subject.tensor, subject.tag)
+    for item in (weight, *call.named("bias")):
+        kind = "weight" if item is weight else "bias"
+        theirs = legacy_type(item.tensor, item.tag)
+        if shown != theirs:
+            # oneDNN's own words, when the CPU kernel that it would choose is oneDNN's.
+            onednn = subject.tag == 0 and subject.tensor.dtype is torch.float32 and kind == "weight"
+            tail = " or input should be a MKLDNN tensor and weight is a dense tensor" if onednn else ""
+            raise RuntimeError(f"Input type ({shown}) and {kind} type ({theirs}) should be the same{tail}")
+    transposed = "_transpose" if call.argument(6, "transposed", False) else ""
+    exact([subject._replace(name="self"), weight], f"wrapper_CUDA__cudnn_convolution{transposed}")
+    return iterate([subject, *call.named("bias")], cpu_scalars=False)
+
+
+@special("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
+def batch_norm(call: Call) -> int:
+    """Normalization.cpp, _select_batch_norm_backend: cuDNN from three dimensions on, when it may."""
+    names = ("input", "weight", "bias", "running_mean", "running_var")
+    subject = call.named("input")[0].tensor
+    affine = bool(call.named("weight")) and bool(call.named("bias"))
+    cudnn = (
+        affine and subject.dim() >= 3 and subject.dtype is not torch.bfloat16
+        and (bool(call.named("running_mean")) or bool(call.argument(5, "training", False)))
+        and torch.backends.cudnn.enabled
+    )  # fmt: skip
+    return renamed(call, {n: n for n in names}, f"wrapper_CUDA__{'cudnn' if cudnn else 'native'}_batch_norm")
+
+
+@special("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math")
+def attention(call: Call) -> int:
+    """attention.cpp, validate_sdpa_input; a mask goes with query, key and value into the fused kernel."""
+    query, key, value = (call.named(n)[0] for n in ("query", "key", "value"))
+    kinds = [item.device for item in (query, key, value)]
+    if len(set(kinds)) > 1:
+        raise attention_error(*kinds)
+    masks = [item._replace(name="attn_bias") for item in call.named("attn_mask")]
+    return exact([query, key, value, *masks], "wrapper_CUDA___scaled_dot_product_efficient_attention")
+
+
+def attention_error(query: str, key: str, value: str) -> RuntimeError:
+    """E6."""
+    return RuntimeError(
+        "Expected query, key, and value to have the same device type, but got query.device: "
+        f"{query} key.device: {key} and value.device: {value} instead."
+    )
+
+
+@special("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(call: Call) -> int:
+    """GridSamplerUtils.h, check_grid_sampler_common."""
+    subject, grid = call.named("input")[0], call.named("grid")[0]
+    raise RuntimeError(
+        f"grid_sampler(): expected input and grid to be on same device, but input is on {subject.device} "
+        f"and grid is on {grid.device}"
+    )
+
+
+def lengths_error(lengths: Item) -> RuntimeError:
+    """E4."""
+    kind = _LEGACY.get(lengths.tensor.dtype, "Undefined")
+    return RuntimeError(
+        f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.tensor.dim()}D "
+        f"{lengths.device} {kind} tensor"
+    )
+
+
+def check_lengths(lengths: torch.Tensor) -> None:
+    """PackedSequence.cpp: lengths stay on the CPU, wherever the batch is."""
+    tag = tags.read(lengths)
+    if tag > 0:
+        raise lengths_error(Item("lengths", False, lengths, tag))
