@@ -90,6 +90,8 @@ def _run(options: Options) -> None:
         if options.json not in (None, "-"):
             path = options.json
             guard.listeners.append(lambda _: _write_json(path, found))
+        if options.outcome is not None:
+            _leave_outcome(options.outcome, found)
         install(everywhere=wants_everywhere())
     stack = ExitStack()
     # Registered before any handler of the script, so that it runs after all of them.
@@ -103,6 +105,23 @@ def _run(options: Options) -> None:
     else:
         assert options.script is not None
         run.script(options.script, source, options.args)
+
+
+def _leave_outcome(path: str, found: list[Explanation]) -> None:
+    """Tell the `--fix` that started this process how it ends, as soon as it is known: it may end hard."""
+    from . import outcome
+
+    ending = outcome.Outcome(found)
+
+    def explained(_: Explanation) -> None:
+        outcome.write(path, ending)
+
+    def failed(exc: BaseException) -> None:
+        ending.failure = outcome.failure_of(exc)
+        outcome.write(path, ending)
+
+    guard.listeners.append(explained)
+    run.witnesses.append(failed)
 
 
 def _finish(options: Options, found: list[Explanation], stack: ExitStack, pid: int) -> None:

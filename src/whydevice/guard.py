@@ -51,7 +51,7 @@ class Mark:
     It pickles as None: an exception that travels to a process without whydevice must still load there.
     """
 
-    __slots__ = ("explanation", "explained", "shown")
+    __slots__ = ("explained", "explanation", "shown")
 
     def __init__(self) -> None:
         self.explained = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -39,7 +40,7 @@ class UsageError(Exception):
 
 @dataclass(slots=True)
 class Options:
-    """What was asked for. `explain` is None when not asked, "" for the list."""
+    """What was asked for, in `folder`. `explain` is None when not asked, "" for the list."""
 
     simulate_cuda: int | None = None
     traffic: bool = False
@@ -58,11 +59,12 @@ class Options:
     module: str | None = None
     script: str | None = None
     args: list[str] = field(default_factory=list)
+    folder: str = field(default_factory=os.getcwd)
 
 
 _TAKES_VALUE = ("json", "color", "outcome")
 _MAY_TAKE_VALUE = ("simulate_cuda", "explain")
-_HIDDEN = ("outcome", "module", "script", "args")
+_HIDDEN = ("outcome", "module", "script", "args", "folder")
 
 
 def parse(argv: list[str]) -> Options:

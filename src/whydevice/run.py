@@ -10,11 +10,15 @@ import builtins
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import BuiltinImporter, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import NoReturn
 
 from . import guard
+
+witnesses: list[Callable[[BaseException], None]] = []
+"""Called with an uncaught exception, without our frames, before it is printed."""
 
 
 class NotRunnable(Exception):
@@ -148,6 +152,8 @@ def _end(failure: BaseException | None) -> None:
 def uncaught(exc: BaseException) -> None:
     """Send `exc` through sys.excepthook as the interpreter does (`_PyErr_PrintEx` in pythonrun.c)."""
     guard.tidy(exc)
+    for witness in witnesses:
+        guard.attempt(witness, exc)
     for stream in (sys.stderr, sys.stdout):
         guard.attempt(lambda stream=stream: stream.flush())
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, exc.__traceback__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .. import guard
 
@@ -15,7 +15,7 @@ F = TypeVar("F")
 class watch:
     """Explain a device error that passes through, and let it go on untouched.
 
-    A context manager, and a decorator of functions, coroutine functions and both kinds of generator functions:
+    A context manager, and a decorator of functions, coroutines and both kinds of generators:
 
         with whydevice.watch():
             train()
@@ -48,7 +48,8 @@ class watch:
             wrapper = self._generator(function)
         else:
             wrapper = self._function(function)
-        return functools.wraps(function)(wrapper)
+        functools.update_wrapper(wrapper, function)
+        return cast(F, wrapper)
 
     def _function(self, function: Any) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:

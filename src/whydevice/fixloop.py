@@ -1,0 +1,183 @@
+"""`--fix` and `--diff`: write an explanation's fix; under simulation, run again until nothing is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from . import fixreport, outcome
+from .mending import Applied, admissible, broke, same_place
+from .options import Options
+from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from .types import Explanation, Fix
+
+ROUNDS = 10
+"""Runs of the script at most, the first one included."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """A `--fix` under simulation: what the files were, what was tried, how each run ended."""
+
+    options: Options
+    folder: str
+    originals: dict[str, str] = field(default_factory=dict)
+    steps: list[fixreport.Step] = field(default_factory=list)
+    explained: list[Explanation] = field(default_factory=list)
+    rounds: int = 0
+    stopped: str = ""
+
+
+def loop(options: Options) -> int:
+    """Run, mend, run again. Returns 0 when the script passes in the end, else its status."""
+    with tempfile.TemporaryDirectory(prefix="whydevice-") as folder:
+        state = Loop(options, folder)
+        last = _round(state)
+        first = last
+        try:
+            while last.explanations and (after := _mend(state, last)) is not None:
+                last = after
+        except KeyboardInterrupt:
+            state.stopped = "interrupted: the last edit is written, and not verified"
+        if last is not first and last.status != 0:
+            _replay(folder, state.rounds)
+        if state.steps or last.explanations:
+            fixreport.write_loop(options, state.steps, state.originals, state.stopped, last)
+        _write_json(state, last)
+        return last.status
+
+
+def _round(state: Loop) -> Outcome:
+    """Run the script once. The first round's output is the script's own; later ones are kept aside."""
+    state.rounds += 1
+    path = os.path.join(state.folder, f"outcome-{state.rounds}")
+    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", "whydevice"]  # type: ignore[attr-defined]
+    command += _arguments(state.options, path)
+    if state.rounds == 1:
+        status = subprocess.run(command).returncode
+    else:
+        with open(_log(state.folder, state.rounds), "wb") as log:
+            status = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=log).returncode
+    ended = outcome.read(path)
+    ended.status = status if status >= 0 else 128 - status
+    state.explained += ended.explanations
+    return ended
+
+
+def _arguments(options: Options, path: str) -> list[str]:
+    color = options.color
+    if color == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        color = "always"
+    words = [f"--simulate-cuda={options.simulate_cuda}", f"--color={color}", f"--outcome={path}"]
+    words += ["--trace"] * options.trace + ["--traffic"] * options.traffic
+    target = ["-m", options.module] if options.module is not None else ["--", str(options.script)]
+    return [*words, *target, *options.args]
+
+
+def _log(folder: str, number: int) -> str:
+    return os.path.join(folder, f"stderr-{number}")
+
+
+def _replay(folder: str, number: int) -> None:
+    """Show what the last run said: the script does not pass, and this is why."""
+    sys.stderr.flush()
+    with open(_log(folder, number), "rb") as log:
+        os.write(2, log.read())
+
+
+def _mend(state: Loop, ended: Outcome) -> Outcome | None:
+    """Write the first fix that helps, and how the script ended with it; None when there is none."""
+    from .edits import EditError
+
+    explanation = ended.explanations[0]
+    fixes = admissible(explanation, unsafe=state.options.unsafe_fixes)
+    if not fixes:
+        state.stopped = fixreport.nothing_admissible(explanation)
+        return None
+    for fix in fixes:
+        if state.rounds >= ROUNDS:
+            state.stopped = f"stopped after {ROUNDS} runs"
+            return None
+        try:
+            before = _write(state, fix)
+        except EditError as error:
+            state.steps.append(fixreport.Step(explanation, fix, refused=str(error)))
+            continue
+        after = _round(state)
+        applied = Applied(fix, explanation)
+        if same_place(applied, after):
+            trouble: str | None = "the same thing fails again at the same place"
+        else:
+            trouble = broke(applied, ended, after)
+        state.steps.append(fixreport.Step(explanation, fix, taken_back=trouble or ""))
+        if trouble is None:
+            return after
+        _restore(before)
+    state.stopped = "no fix that is left helps"
+    return None
+
+
+def _write(state: Loop, fix: Fix) -> dict[str, str]:
+    """Write a fix. Returns the texts that the files had. Raises EditError when it cannot be written."""
+    from .edits import Source, plan, write_files
+
+    sources = {edit.file: Source.read(edit.file) for edit in fix.edits}
+    write_files(plan(fix.edits, sources), sources)
+    before = {path: source.text for path, source in sources.items()}
+    state.originals = before | state.originals
+    return before
+
+
+def _restore(texts: dict[str, str]) -> None:
+    from .edits import write_files
+
+    write_files(texts)
+
+
+def _write_json(state: Loop, last: Outcome) -> None:
+    """Every explanation of every round, each fix marked by whether the run after it bore it out."""
+    if state.options.json is None:
+        return
+    from .render.json import document
+
+    verdicts = {id(step.fix): not step.taken_back for step in state.steps if not step.refused}
+    marked = [
+        replace(e, fixes=tuple(replace(f, verified=verdicts.get(id(f), f.verified)) for f in e.fixes))
+        for e in state.explained
+    ]
+    text = document(marked)
+    if state.options.json == "-":
+        print(text, flush=True)
+    else:
+        with open(state.options.json, "w", encoding="utf-8") as file:
+            print(text, file=file)
+
+
+def once(options: Options, found: list[Explanation]) -> None:
+    """After one run: print the fix as a diff on stdout, or write it. Says on stderr what was done."""
+    from .edits import EditError, Source, diff_bytes, plan, write_files
+
+    if not found:
+        return
+    explanation = found[0]
+    reasons = []
+    for fix in admissible(explanation, unsafe=options.unsafe_fixes):
+        try:
+            sources = {edit.file: Source.read(edit.file) for edit in fix.edits}
+            if options.diff:
+                text = diff_bytes(fix.edits, options.folder, sources)
+                sys.__stdout__.flush()  # type: ignore[union-attr]
+                os.write(sys.__stdout__.fileno(), text)  # type: ignore[union-attr]
+            else:
+                write_files(plan(fix.edits, sources), sources)
+                fixreport.write_once(fix, options.folder)
+            return
+        except EditError as error:
+            reasons.append(str(error))
+    fixreport.say([reasons[0] if reasons else fixreport.nothing_admissible(explanation)])
