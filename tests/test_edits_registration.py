@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-from edit_helpers import edited
 
+from edit_helpers import edited
 from whydevice.edits import EditError, attribute_to_buffer, dict_to_moduledict, list_to_modulelist
 from whydevice.edits.registration import DICT_NAMES, MODULE_NAMES
 
@@ -29,6 +29,7 @@ def _class(statement):
     return CLASS.format(statement.replace("\n", "\n        "))
 
 
+# ruff: noqa: E501 (a table's row is one case)
 BUFFERS = [
     ("self.x = f(1)", 'self.register_buffer("x", f(1), persistent=False)'),
     ("self.x = f(1)  # c", 'self.register_buffer("x", f(1), persistent=False)  # c'),
@@ -142,7 +143,9 @@ def test_a_dict_becomes_a_module_dict(value, wanted):
     assert edited(result, lambda s: dict_to_moduledict(s, _assignment(s).value)) == result
 
 
-@pytest.mark.parametrize("value", ["{'a.b': c}", "{'': c}", "{1: c}", "{'keys': c}", "{'train': c}", "dict(forward=c)"])
+@pytest.mark.parametrize(
+    "value", ["{'a.b': c}", "{'': c}", "{1: c}", "{'keys': c}", "{'train': c}", "dict(forward=c)"]
+)
 def test_keys_that_a_module_dict_refuses_are_refused(value):
     with pytest.raises(EditError, match="takes no key"):
         edited(_class(f"self.x = {value}"), lambda s: dict_to_moduledict(s, _assignment(s).value))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-from edit_helpers import edited, node
 
+from edit_helpers import edited, node
 from whydevice.edits import (
     EditError,
     assign_result,
@@ -40,8 +40,18 @@ STATEMENTS = [
     ("if a: here\n", f"if a: here; {X}\n", f"if a: {X}; here\n", "if a: pass\n"),
     ("if a: here;\n", f"if a: here; {X};\n", f"if a: {X}; here;\n", "if a: pass;\n"),
     ("if a: b; here  # c\n", f"if a: b; here; {X}  # c\n", f"if a: b; {X}; here  # c\n", "if a: b  # c\n"),
-    ("if a: here\nelse: b\n", f"if a: here; {X}\nelse: b\n", f"if a: {X}; here\nelse: b\n", "if a: pass\nelse: b\n"),
-    ("if a:\n    b\nelse: here\n", f"if a:\n    b\nelse: here; {X}\n", f"if a:\n    b\nelse: {X}; here\n", None),
+    (
+        "if a: here\nelse: b\n",
+        f"if a: here; {X}\nelse: b\n",
+        f"if a: {X}; here\nelse: b\n",
+        "if a: pass\nelse: b\n",
+    ),
+    (
+        "if a:\n    b\nelse: here\n",
+        f"if a:\n    b\nelse: here; {X}\n",
+        f"if a:\n    b\nelse: {X}; here\n",
+        None,
+    ),
     ("try: a\nfinally: here\n", f"try: a\nfinally: here; {X}\n", f"try: a\nfinally: {X}; here\n", None),
     (
         "try: a\nexcept E as e: here\n",
@@ -52,7 +62,12 @@ STATEMENTS = [
     ("a = 1; \\\nhere\n", f"a = 1; \\\nhere\n{X}\n", f"a = 1; \\\n{X}; here\n", "a = 1\n"),
     ("if a: \\\n  here\n", f"if a: \\\n  here; {X}\n", f"if a: \\\n  {X}; here\n", "if a: \\\n  pass\n"),
     ("# a: \\\nhere\n", f"# a: \\\nhere\n{X}\n", f"# a: \\\n{X}\nhere\n", "# a: \\\n"),
-    ("if a:  # b: \\\n    here\n", f"if a:  # b: \\\n    here\n    {X}\n", None, "if a:  # b: \\\n    pass\n"),
+    (
+        "if a:  # b: \\\n    here\n",
+        f"if a:  # b: \\\n    here\n    {X}\n",
+        None,
+        "if a:  # b: \\\n    pass\n",
+    ),
     ("if a:\n\there\n", f"if a:\n\there\n\t{X}\n", f"if a:\n\t{X}\n\there\n", "if a:\n\tpass\n"),
     ("if a:\n  b\n  here\n", f"if a:\n  b\n  here\n  {X}\n", f"if a:\n  b\n  {X}\n  here\n", "if a:\n  b\n"),
     ("here\r\nb\r\n", f"here\r\n{X}\r\nb\r\n", f"{X}\r\nhere\r\nb\r\n", "b\r\n"),
@@ -60,10 +75,25 @@ STATEMENTS = [
     ("a\n\x0c\nhere\n", f"a\n\x0c\nhere\n{X}\n", f"a\n\x0c\n{X}\nhere\n", "a\n\x0c\n"),
     ("f(\n  here,\n)\nb\n", f"f(\n  here,\n)\n{X}\nb\n", f"{X}\nf(\n  here,\n)\nb\n", "b\n"),
     ("a = '''\nhere'''; b\n", f"a = '''\nhere'''; {X}; b\n", f"{X}\na = '''\nhere'''; b\n", "b\n"),
-    ("@a\n@b(1)\ndef here(): pass\n", f"@a\n@b(1)\ndef here(): pass\n{X}\n", f"{X}\n@a\n@b(1)\ndef here(): pass\n", ""),
+    (
+        "@a\n@b(1)\ndef here(): pass\n",
+        f"@a\n@b(1)\ndef here(): pass\n{X}\n",
+        f"{X}\n@a\n@b(1)\ndef here(): pass\n",
+        "",
+    ),
     ("é = 'ü'; here; ß\n", f"é = 'ü'; here; {X}; ß\n", f"é = 'ü'; {X}; here; ß\n", "é = 'ü'; ß\n"),
-    ("match a:\n    case 1: here\n", f"match a:\n    case 1: here; {X}\n", None, "match a:\n    case 1: pass\n"),
-    ("async def f():\n  async for a in b: here\n", f"async def f():\n  async for a in b: here; {X}\n", None, None),
+    (
+        "match a:\n    case 1: here\n",
+        f"match a:\n    case 1: here; {X}\n",
+        None,
+        "match a:\n    case 1: pass\n",
+    ),
+    (
+        "async def f():\n  async for a in b: here\n",
+        f"async def f():\n  async for a in b: here; {X}\n",
+        None,
+        None,
+    ),
     ("lambda: 0; here\n", f"lambda: 0; here\n{X}\n", f"lambda: 0; {X}; here\n", "lambda: 0\n"),
 ]
 
@@ -89,14 +119,19 @@ def test_a_block_is_put_in_at_the_files_own_indentation():
 
 def test_several_lines_join_on_one_line():
     text = "for i in r: here"
-    assert edited(text, lambda s: insert_after(s, _marked(s), "a = 1\nb = 2")) == "for i in r: here; a = 1; b = 2"
+    assert (
+        edited(text, lambda s: insert_after(s, _marked(s), "a = 1\nb = 2"))
+        == "for i in r: here; a = 1; b = 2"
+    )
     with pytest.raises(EditError, match="cannot follow"):
         edited(text, lambda s: insert_after(s, _marked(s), "if a: b"))
     with pytest.raises(EditError, match="is not a statement"):
         edited(text, lambda s: insert_after(s, _marked(s), "x ="))
 
 
-@pytest.mark.parametrize("edit", [lambda s, n: insert_before(s, n, X), lambda s, n: insert_after(s, n, X), delete_statement])
+@pytest.mark.parametrize(
+    "edit", [lambda s, n: insert_before(s, n, X), lambda s, n: insert_after(s, n, X), delete_statement]
+)
 def test_nothing_stands_around_an_elif(edit):
     with pytest.raises(EditError, match="elif"):
         edited("if a:\n    b\nelif c:\n    d\n", lambda s: edit(s, s.tree.body[0].orelse[0]))
@@ -108,7 +143,10 @@ SUITES = [
     ("for a in b:  # c\n    # d\n    f(a)", f"for a in b:  # c\n    {X}\n    # d\n    f(a)"),
     ("for a in b:  # type: int\n    f(a)", f"for a in b:  # type: int\n    {X}\n    f(a)"),
     ("for a in {1: 2}[lambda: 3]:\n    f(a)", f"for a in {{1: 2}}[lambda: 3]:\n    {X}\n    f(a)"),
-    ("for a in (  # b:\n    c  # d:\n):  # e:\n    f(a)", f"for a in (  # b:\n    c  # d:\n):  # e:\n    {X}\n    f(a)"),
+    (
+        "for a in (  # b:\n    c  # d:\n):  # e:\n    f(a)",
+        f"for a in (  # b:\n    c  # d:\n):  # e:\n    {X}\n    f(a)",
+    ),
     ("def f():\n    '''doc'''\n    g()", f"def f():\n    '''doc'''\n    {X}\n    g()"),
     ("def f():\n    '''doc\n    more'''  # c\n", f"def f():\n    '''doc\n    more'''  # c\n    {X}\n"),
     ("def f(): 'doc'; g()", f"def f(): 'doc'; {X}; g()"),
@@ -160,7 +198,10 @@ def test_a_line_is_put_first_in_an_else_and_in_a_module():
         ("def f(*x):\n    x.to(d)", "def f(*x):\n    x = x.to(d)"),
         ("def f():\n    for x in y:\n        x.to(d)", "def f():\n    for x in y:\n        x = x.to(d)"),
         ("def f():\n    global x\n    x.to(d)", "def f():\n    global x\n    x = x.to(d)"),
-        ("def f():\n    with a as (b, x):\n        x.to(d)", "def f():\n    with a as (b, x):\n        x = x.to(d)"),
+        (
+            "def f():\n    with a as (b, x):\n        x.to(d)",
+            "def f():\n    with a as (b, x):\n        x = x.to(d)",
+        ),
         # An assignment would make the outer name a new local: UnboundLocalError.
         ("def f():\n    x.to(d)", None),
         ("def f(x):\n    def g():\n        x.to(d)", None),
@@ -187,7 +228,13 @@ MOVES = [
     # The case of an optimizer made before the model is moved.
     ("m = M()\no = O(m)\nm.cuda()\nx\n", 2, "before", 1, "m = M()\nm.cuda()\no = O(m)\nx\n"),
     ("m = M()\no = O(m)\nm.cuda()\nx\n", 1, "after", 2, "m = M()\nm.cuda()\no = O(m)\nx\n"),
-    ("m = M()\n\n# ema\ne = E(m)\n\n# move\nm.cuda()", 2, "before", 1, "m = M()\n\n# move\nm.cuda()\n# ema\ne = E(m)\n\n"),
+    (
+        "m = M()\n\n# ema\ne = E(m)\n\n# move\nm.cuda()",
+        2,
+        "before",
+        1,
+        "m = M()\n\n# move\nm.cuda()\n# ema\ne = E(m)\n\n",
+    ),
     ("o = O()  # c\nm.cuda()", 0, "after", 1, "m.cuda()\no = O()  # c"),
     ("o = O(\n    a,\n)\r\nm.cuda()\r\n", 0, "after", 1, "m.cuda()\r\no = O(\n    a,\n)\r\n"),
     ("o = O(); m.cuda()\n", 1, "before", 0, "m.cuda()\no = O()\n"),
@@ -222,9 +269,13 @@ def test_a_statement_is_moved_with_its_comments(text, index, side, goal, wanted,
 
 def test_a_statement_stays_in_its_block():
     with pytest.raises(EditError, match="not in the same block"):
-        edited("if a:\n    b\nc\n", lambda s: move_statement(s, s.tree.body[1], before=s.tree.body[0].body[0]))
+        edited(
+            "if a:\n    b\nc\n", lambda s: move_statement(s, s.tree.body[1], before=s.tree.body[0].body[0])
+        )
     with pytest.raises(ValueError, match="either"):
         edited("a\nb\n", lambda s: move_statement(s, s.tree.body[1]))
     text = "if a: b; c\n"
     wanted = "if a: c; b\n"
-    assert edited(text, lambda s: move_statement(s, node(s, ast.Expr, 1), before=node(s, ast.Expr, 0))) == wanted
+    assert (
+        edited(text, lambda s: move_statement(s, node(s, ast.Expr, 1), before=node(s, ast.Expr, 0))) == wanted
+    )

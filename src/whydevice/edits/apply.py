@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
@@ -14,6 +13,9 @@ from ..types import Edit
 from .text import EditError, Source
 
 _IGNORE = re.compile(r"#\s*whydevice:\s*ignore\b")
+
+# Tokens between two logical lines.
+_BETWEEN = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 
 
 class Change(NamedTuple):
@@ -72,29 +74,31 @@ def by_file(
 
 
 def _ordered(source: Source, changes: list[Change]) -> list[Change]:
+    if any(change.end < change.start for change in changes):
+        raise EditError("an edit ends before it starts")
     changes = sorted(dict.fromkeys(changes), key=lambda change: (change.start, change.end, _rank(change)))
     for one, other in pairwise(changes):
-        if one.end < one.start:
-            raise EditError("an edit ends before it starts")
         if one.end > other.start or (one[:2] == other[:2] and not _compatible(one, other)):
             raise EditError(f"two edits of line {source.line_at(other.start)} of {source.path} overlap")
     return changes
 
 
 def _rank(change: Change) -> int:
-    """The order of insertions at one place: a method of the value there, what closes around it, its next
-    sibling.
+    """The order of insertions at one place.
+
+    Lines put in before, a method of the value that ends there, what closes around it, its next sibling, what
+    opens around the value that starts there, lines put in behind.
     """
-    return {".": 0, ")": 1, ",": 2}.get(change.text[:1], 3)
+    if change.text.endswith(("\n", "\r")):
+        return -1
+    return {".": 0, ")": 1, ",": 2, "\n": 4, "\r": 4}.get(change.text[:1], 3)
 
 
 def _compatible(one: Change, other: Change) -> bool:
     """Whether two insertions may share a place: both whole lines, or of kinds with an order of their own."""
     if one.start != one.end:
         return False
-    if one.text.endswith(("\n", "\r")) and other.text.endswith(("\n", "\r")):
-        return True
-    return _rank(one) < _rank(other) < 3
+    return _rank(one) < _rank(other) or _rank(one) in (-1, 4)
 
 
 def apply(source: Source, changes: list[Change]) -> str:
@@ -108,10 +112,18 @@ def apply(source: Source, changes: list[Change]) -> str:
 
 
 def _checked(source: Source, changes: list[Change]) -> str:
+    """The text with the changes made, once it parses; of a long file, the top-level statements that hold a
+    change.
+    """
     text = apply(source, changes)
+    result = Source.from_text(source.path, text)
+    grown = 0
     try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        for change in changes:
+            result.tree_at(min(result.line_count, result.line_at(change.start + grown)))
+            grown += len(change.text) - (change.end - change.start)
+            result.tree_at(result.line_at(change.end + grown))
+    except EditError:
         raise EditError(f"{source.path} would not parse with the edit") from None
     return text
 
@@ -144,16 +156,18 @@ def _whole_lines(source: Source, change: Change) -> bool:
 def _ignored_lines(source: Source) -> set[int]:
     text = source.text.replace("\r\n", "\n").replace("\r", "\n")
     found: set[int] = set()
-    first, marked = 1, False
+    first, marked = 0, False
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and _IGNORE.match(token.string):
-                marked = True
                 found.add(token.start[0])
+                marked = marked or first > 0
             elif token.type == tokenize.NEWLINE:
                 if marked:
                     found.update(range(first, token.start[0] + 1))
-                first, marked = token.start[0] + 1, False
+                first, marked = 0, False
+            elif not first and token.type not in _BETWEEN:
+                first = token.start[0]
     except (tokenize.TokenError, SyntaxError):
         raise EditError(f"{source.path} cannot be split into tokens") from None
     return found

@@ -41,9 +41,11 @@ def diff_bytes(edits: Iterable[Edit], relative_to: str, sources: Mapping[str, So
 def _diffs(
     edits: list[Edit], relative_to: str, sources: Mapping[str, Source] | None
 ) -> list[tuple[str, str]]:
-    plan(edits, sources)
+    planned = plan(edits, sources)
     found = []
     for source, changes in by_file(edits, sources):
+        if planned[source.path] == source.text:
+            continue
         name = _name(source.path, relative_to)
         if hunks := _hunks(source, changes):
             found.append(

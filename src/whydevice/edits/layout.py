@@ -94,11 +94,14 @@ def layout_or_none(source: Source, statement: ast.stmt) -> str | None:
 
 
 def indentation(source: Source, statement: ast.stmt) -> str:
-    """The indentation of a statement's line; for a block on its header's line, one level more."""
-    place = layout(source, statement)
-    suite, _ = suite_of(source, statement)
+    """The indentation of a statement's logical line; for a block on its header's line, one level more."""
+    suite, index = suite_of(source, statement)
+    place = layout(source, suite[index])
+    while place.opened_by == "semicolon" and index:
+        index -= 1
+        place = layout(source, suite[index])
     own = source.indentation(source.line_at(place.line_start))
-    return own + source.indent_unit if on_header_line(source, suite) else own
+    return own + source.indent_unit if place.opened_by == "colon" else own
 
 
 def _lower_bound(source: Source, statement: ast.stmt) -> int:

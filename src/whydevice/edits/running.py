@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__
 
+import warnings
 from collections.abc import Iterator
 from types import CodeType
 
@@ -24,7 +25,9 @@ def runs_as(source: Source, code: CodeType) -> bool:
     """
     try:
         tree = source.tree if code.co_name == "<module>" else source.tree_at(code.co_firstlineno)
-        module = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     except (EditError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     alike = [

@@ -19,24 +19,34 @@ def insert_after(source: Source, statement: ast.stmt, text: str) -> tuple[Edit, 
 
     `text` may hold several lines, indented from zero. Nothing to do when it stands there already.
     """
-    place = layout(source, statement)
     suite, index = suite_of(source, statement)
     if _same(source, suite[index + 1 : index + 1 + _count(text)], text):
         return ()
+    return (_after(source, statement, text),)
+
+
+def _after(source: Source, statement: ast.stmt, text: str) -> Edit:
+    place = layout(source, statement)
+    suite, _ = suite_of(source, statement)
     if place.follower is not None or on_header_line(source, suite):
-        return (source.edit(place.end, place.end, "; " + _joined(text)),)
-    return (_line(source, place.after, text, indentation(source, statement)),)
+        return source.edit(place.end, place.end, "; " + _joined(text))
+    return _line(source, place.after, text, indentation(source, statement))
 
 
 def insert_before(source: Source, statement: ast.stmt, text: str) -> tuple[Edit, ...]:
     """Put `text` before a statement (and its decorators); nothing to do when it stands there already."""
-    place = layout(source, statement)
     suite, index = suite_of(source, statement)
     if _same(source, suite[max(0, index - _count(text)) : index], text):
         return ()
+    return (_before(source, statement, text),)
+
+
+def _before(source: Source, statement: ast.stmt, text: str) -> Edit:
+    place = layout(source, statement)
+    suite, _ = suite_of(source, statement)
     if place.opened_by != "line" or on_header_line(source, suite):
-        return (source.edit(place.start, place.start, _joined(text) + "; "),)
-    return (_line(source, place.line_start, text, indentation(source, statement)),)
+        return source.edit(place.start, place.start, _joined(text) + "; ")
+    return _line(source, place.line_start, text, indentation(source, statement))
 
 
 def insert_at_suite_start(source: Source, node: ast.AST, text: str, suite: str = "body") -> tuple[Edit, ...]:
@@ -124,8 +134,8 @@ def move_statement(
     alone = all(p.opened_by == "line" and p.follower is None for p in (place, aim))
     if not alone or on_header_line(source, suite):
         text = source.segment(statement)
-        insert = insert_after if after is not None else insert_before
-        return (*delete_statement(source, statement), *insert(source, target, text))
+        insert = _after if after is not None else _before
+        return (*delete_statement(source, statement), insert(source, target, text))
     start = _with_comments(source, place.line_start)
     block = source.text[start : place.after]
     newline = source.newline_at(place.start)

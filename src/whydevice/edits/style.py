@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .text import Source
+from .text import EditError, Source
 
 # Names that people give to a device, read or written as `device=`, an argument of `.to`, an attribute.
 _DEVICE_WORDS = ("device", "dev", "gpu", "rank", "cuda")
@@ -62,7 +62,7 @@ def siblings(source: Source, function: ast.AST | None) -> Style:
         found = tuple(_moves(source, scope))
         moves = moves or found
         written = [move.argument for move in found if move.argument is not None]
-        written += [source.segment(value) for value in _device_keywords(scope)]
+        written += [_text(source, value) for value in _device_keywords(scope)]
         devices += [
             text for text in sorted(set(written), key=written.count, reverse=True) if text not in devices
         ]
@@ -159,10 +159,19 @@ def _moves(source: Source, scope: ast.AST) -> Iterator[Move]:
         yield Move(
             ast.unparse(node.func.value),
             method,
-            ast.unparse(device) if device is not None else None,
+            _text(source, device) if device is not None else None,
             ast.unparse(flag) if flag is not None else None,
             node.lineno,
         )
+
+
+def _text(source: Source, node: ast.expr) -> str:
+    """An expression as written; as `ast` writes it where it spans lines or its place is not known."""
+    try:
+        text = source.segment(node)
+    except EditError:
+        return ast.unparse(node)
+    return ast.unparse(node) if "\n" in text or "\r" in text else text
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

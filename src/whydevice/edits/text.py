@@ -13,6 +13,7 @@ import io
 import re
 import sys
 import tokenize
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -216,7 +217,10 @@ class Source:
 
     def _parse(self, text: str, first_line: int) -> ast.Module:
         try:
-            tree = ast.parse(text)
+            with warnings.catch_warnings():
+                # The script's own warnings (an invalid escape) were given when Python first compiled it.
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise EditError(f"{self.path} does not parse as Python") from None
         if first_line > 1:

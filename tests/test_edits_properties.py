@@ -1,0 +1,337 @@
+"""Properties of every edit over generated sources: the result parses, the rest stays."""
+
+# ruff: noqa: E501 (a table's row is one case)
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from whydevice.edits import (
+    EditError,
+    Source,
+    add_keyword,
+    append_method,
+    assign_result,
+    attribute_to_buffer,
+    delete_method_call,
+    delete_statement,
+    dict_to_moduledict,
+    insert_after,
+    insert_at_suite_start,
+    insert_before,
+    list_to_modulelist,
+    move_statement,
+    plan,
+    unified_diff,
+    wrap_call,
+)
+from whydevice.types import Edit
+
+X = "x = x.to(d)"
+
+_ATOMS = st.sampled_from(
+    [
+        "x",
+        "é",
+        "self.x",
+        "1",
+        "1.5",
+        "'ü'",
+        "'😀' 'b'",
+        'f"{x}"',
+        "'''a\n  b'''",
+        "()",
+        "[]",
+        "{}",
+        "{1: 2}",
+        "...",
+    ]
+)
+
+
+@st.composite
+def _expression(draw, depth=2, brackets=False):
+    """An expression; within brackets, it may have newlines and comments between its parts."""
+    if depth == 0:
+        return draw(_ATOMS)
+    kind = draw(st.integers(0, 15))
+    gap = draw(
+        st.sampled_from([" ", "  ", "\n ", " # c: \\\n  ", " \\\n "] if brackets else [" ", " \\\n  "])
+    )
+    inner = _expression(depth - 1, brackets)
+    within = _expression(depth - 1, True)
+    break_ = draw(st.sampled_from(["", " ", "\n    ", "  # (c\n\t"]))
+    comma = draw(st.sampled_from(["", ","]))
+    if kind == 0:
+        return draw(_ATOMS)
+    if kind == 1:
+        return f"{draw(inner)}{gap}+{gap}{draw(inner)}"
+    if kind == 2:
+        return f"({break_}{draw(within)}{break_})"
+    if kind == 3:
+        return f"f({break_}{draw(within)}{break_}{comma}{break_})"
+    if kind == 4:
+        return f"f({break_}{draw(within)},{break_}k={draw(within)},{break_}**q{break_}{comma}{break_})"
+    if kind == 5:
+        return f"x{gap}.cpu({break_})" if brackets else "x.cpu()"
+    if kind == 6:
+        return f"[{break_}{draw(within)}{break_}for x in{gap}y{break_}]"
+    if kind == 7:
+        return f"f({break_}x{break_}for x in y{break_})"
+    if kind == 8:
+        return f"[{break_}{draw(within)},{break_}{draw(within)}{break_}{comma}{break_}]"
+    if kind == 9:
+        return f"(lambda a, b=1: {draw(inner)})"
+    if kind == 10:
+        return f"{draw(inner)}{gap}if{gap}x{gap}else y"
+    if kind == 11:
+        return f"-{draw(_ATOMS)}"
+    if kind == 12:
+        return f"(y :={gap}{draw(within)})"
+    if kind == 13:
+        return f"x[{break_}{draw(within)}{break_}]"
+    if kind == 14:
+        return f"not{gap}x"
+    return f"f({break_})"
+
+
+@st.composite
+def _simple(draw):
+    """A statement that may stand behind a semicolon."""
+    value = draw(_expression())
+    return draw(
+        st.sampled_from(
+            [value, f"x = {value}", f"x: int = {value}", f"self.a = {value}", f"self.a, b = {value}", "pass",
+             f"x += {value}", f"assert {value}", "x.to(d)", "self.y.cuda()", f"x = y = {value}", f"del x, y[{value}]"]
+        )
+    )  # fmt: skip
+
+
+_ENDS = st.sampled_from(["", "  ", "  # c", ";", " ; # c: ;", "\t# é\x0c"])
+
+
+@st.composite
+def _block(draw, indent, depth):
+    """The lines of a block at one indentation."""
+    lines = []
+    for _ in range(draw(st.integers(1, 3))):
+        lines += draw(st.sampled_from([[], [""], [indent + "# c: \\"], ["\x0c"], ["  # odd"]]))
+        kind = draw(st.integers(0, 6 if depth else 2))
+        statements = draw(st.lists(_simple(), min_size=1, max_size=3))
+        joined = draw(st.sampled_from(["; ", ";", " ;  \\\n "])).join(statements) + draw(_ENDS)
+        if kind <= 2:
+            lines.append(indent + joined)
+            continue
+        header = draw(
+            st.sampled_from(
+                ["for x in y:", "if x:", "while (x\n  # a: b\n  ):", "with a as x, b:", "def g(x, *, y: int = {1: 2}[1]):",
+                 "@deco(lambda: 1)\n" + indent + "def g():", "class C(M):", "async def g():", "try:"]
+            )
+        )  # fmt: skip
+        header += draw(st.sampled_from(["", "  # c: d", "  # type: int"]))
+        if "#" not in header.rpartition(":")[2] and header.endswith(":") and draw(st.booleans()):
+            lines.append(f"{indent}{header} {joined}")
+        else:
+            lines.append(indent + header)
+            deeper = indent + draw(st.sampled_from(["    ", "\t", "  "]))
+            if header.lstrip().startswith(("def", "async", "@")) and draw(st.booleans()):
+                lines.append(deeper + "'''doc\n  more'''")
+            lines += draw(_block(deeper, depth - 1))
+        if "try:" in header:
+            lines.append(f"{indent}except E as e: {joined}")
+        elif header.startswith(("for", "if", "while")) and draw(st.booleans()):
+            lines.append(f"{indent}else: {joined}")
+    return lines
+
+
+@st.composite
+def _sources(draw):
+    lines = draw(_block("", 2))
+    text = "\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n# end"]))
+    prefix = draw(
+        st.sampled_from(
+            ["", "#!/x\n", "# coding: utf-8\n", "'''doc'''\n", "from torch import nn\n", "import torch\n"]
+        )
+    )
+    text = (prefix + text).replace("\n", draw(st.sampled_from(["\n", "\r\n", "\r"])))
+    source = Source.from_text("a.py", text)
+    try:
+        source.tree  # noqa: B018
+    except EditError:
+        return None
+    return source
+
+
+_BY_EXPRESSION = {
+    "append": lambda s, n: append_method(s, n, ".to(d)"),
+    "wrap": lambda s, n: wrap_call(s, n, "W"),
+    "list": list_to_modulelist,
+    "dict": dict_to_moduledict,
+}
+_BY_CALL = {
+    "keyword": lambda s, n: add_keyword(s, n, "device", "d"),
+    "uncall": delete_method_call,
+}
+_BY_STATEMENT = {
+    "after": lambda s, n: insert_after(s, n, X),
+    "before": lambda s, n: insert_before(s, n, X),
+    "start": lambda s, n: insert_at_suite_start(s, n, X),
+    "delete": delete_statement,
+    "assign": assign_result,
+    "buffer": attribute_to_buffer,
+    "up": lambda s, n: _moved(s, n, -1),
+    "down": lambda s, n: _moved(s, n, 1),
+}
+
+
+def _moved(source, node, by):
+    for parent in ast.walk(source.tree):
+        for suite in (getattr(parent, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(suite, list) and node in suite:
+                goal = suite.index(node) + by
+                if not 0 <= goal < len(suite):
+                    return ()
+                return move_statement(source, node, **{"before" if by < 0 else "after": suite[goal]})
+    return ()
+
+
+_ALL = _BY_EXPRESSION | _BY_CALL | _BY_STATEMENT
+
+
+def _candidates(source, name):
+    wanted = ast.expr if name in _BY_EXPRESSION else ast.Call if name in _BY_CALL else ast.stmt
+    return [n for n in ast.walk(source.tree) if isinstance(n, wanted)]
+
+
+def _attempt(source, name, node):
+    """The edits and the new text, or None where the edit is refused: by its own check, never for not parsing."""
+    try:
+        edits = _ALL[name](source, node)
+    except EditError as error:
+        assert "does not parse" not in str(error)
+        return None
+    return edits, plan(edits, {"a.py": source}).get("a.py", source.text)
+
+
+def _untouched(text, edits, new):
+    """Whether the new text is the old one with exactly the edits' ranges replaced."""
+    source = Source.from_text("a.py", text)
+    spans = sorted(
+        (source.offset(e.line, e.column), source.offset(e.end_line, e.end_column), e.text) for e in set(edits)
+    )
+    done, parts = 0, []
+    for start, end, replacement in spans:
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]]) == new
+
+
+@pytest.mark.parametrize("name", sorted(_ALL))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_every_edit_keeps_the_rest(name, data):
+    source = data.draw(_sources())
+    nodes = _candidates(source, name) if source is not None else []
+    if not nodes:
+        return
+    node = data.draw(st.sampled_from(nodes))
+    result = _attempt(source, name, node)
+    if result is None:
+        return
+    edits, new = result
+    assert _untouched(source.text, edits, new)
+    assert all(isinstance(edit, Edit) for edit in edits)
+    check = _CHECKS.get(name)
+    if check is not None and edits:
+        check(source, node, Source.from_text("a.py", new))
+    kept = _kinds(source)
+    assert kept - _kinds(Source.from_text("a.py", new)) <= _MAY_GO.get(name, set()) or name in (
+        "delete",
+        "uncall",
+    )
+    diff = unified_diff(edits, ".", {"a.py": source})
+    assert bool(diff) == (new != source.text)
+    # The same edits once more, found twice, are the same edits.
+    assert plan((*edits, *edits), {"a.py": source}) == plan(edits, {"a.py": source})
+
+
+def _kinds(source):
+    """The comments of a source, which no edit but a deletion may lose."""
+    return {part for part in ("# c", "# (c", "# é", "# end", "# odd", "# type: int") if part in source.text}
+
+
+_MAY_GO = {"list": {"# (c", "# c"}, "dict": {"# (c", "# c"}}
+
+
+def _dumped(source):
+    return ast.dump(source.tree)
+
+
+def _check_keyword(source, node, new):
+    before = sorted(_call_facts(source))
+    after = sorted(_call_facts(new))
+    assert sum("device" in fact for fact in after) == sum("device" in fact for fact in before) + 1
+    assert len(after) == len(before)
+
+
+def _call_facts(source):
+    return [repr([k.arg for k in n.keywords]) for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+
+
+def _check_append(source, node, new):
+    wanted = ast.dump(ast.parse("q.to(d)", mode="eval").body).replace(
+        ast.dump(ast.Name("q", ast.Load())), ast.dump(node)
+    )
+    assert _dumped(source).count(wanted) + 1 == _dumped(new).count(wanted)
+    assert _dumped(new).replace(wanted, ast.dump(node)) == _dumped(source).replace(wanted, ast.dump(node))
+
+
+def _check_wrap(source, node, new):
+    wanted = f"Call(func=Name(id='W', ctx=Load()), args=[{ast.dump(node)}]{_TAIL})"
+    assert _dumped(new).replace(wanted, ast.dump(node)) == _dumped(source)
+
+
+# Python 3.13 leaves empty lists out of a dump.
+_TAIL = ", keywords=[]" if "keywords" in ast.dump(ast.parse("f()")) else ""
+
+
+def _check_inserted(source, node, new):
+    wanted = ast.dump(ast.parse(X).body[0])
+    assert _dumped(new).count(wanted) == _dumped(source).count(wanted) + 1
+    assert (
+        len(list(ast.walk(new.tree)))
+        == len(list(ast.walk(source.tree))) + len(list(ast.walk(ast.parse(X)))) - 1
+    )
+
+
+def _check_moved(source, node, new):
+    assert (
+        sorted(map(ast.dump, ast.walk(source.tree.__class__(body=_flat(source), type_ignores=[]))))
+        is not None
+    )
+    assert sorted(_flat_dumps(source)) == sorted(_flat_dumps(new))
+
+
+def _flat(source):
+    return [n for n in ast.walk(source.tree) if isinstance(n, ast.stmt)]
+
+
+def _flat_dumps(source):
+    """The simple statements, however they are nested."""
+    return [ast.dump(n) for n in _flat(source) if not hasattr(n, "body")]
+
+
+_CHECKS = {
+    "keyword": _check_keyword,
+    "append": _check_append,
+    "wrap": _check_wrap,
+    "after": _check_inserted,
+    "before": _check_inserted,
+    "start": _check_inserted,
+    "up": _check_moved,
+    "down": _check_moved,
+}
