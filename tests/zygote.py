@@ -2,9 +2,8 @@
 
 Importing torch takes seconds; 120 fixtures of three or four runs each could not pay that each time. This
 process never runs an operation itself, so no thread pool and no CUDA context is there to be broken by a fork.
-A child becomes what `python -m whydevice ARGS` is: it leaves the loop and calls `main` at the top level of
-this module, so that an uncaught exception, atexit and the exit status go the interpreter's own way.
-test_fixtures.py compares a sample with real processes.
+A child becomes what `python -m whydevice ARGS` is, but for the interpreter's teardown of its two thousand
+modules, which takes longer than most fixtures. test_fixtures.py compares a sample with real processes.
 
 Run as a script it reads requests, one JSON object a line, from standard input: {argv, cwd, path, stdout,
 stderr, timeout, env}; it answers {"status": exit status, or 124 after `timeout` seconds}.
@@ -17,15 +16,17 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 
 def _preload() -> None:
     """Import what every run imports, and do no more than that: nothing is simulated here."""
+    import gc
     import importlib
     import pkgutil
 
     import numpy  # noqa: F401
+    import torch._dynamo  # what the first optimizer imports
     import torch.utils.data
 
     torch.set_num_threads(1)
@@ -38,6 +39,8 @@ def _preload() -> None:
                 importlib.import_module(found.name)
             except ImportError:  # an integration whose framework is not here
                 continue
+    gc.collect()
+    gc.freeze()  # else a child's collections copy all the pages that it shares with us
 
 
 def _wait(pid: int, timeout: float) -> int:
@@ -75,23 +78,45 @@ def _become(request: dict[str, Any]) -> None:
     sys.argv[:] = ["whydevice", *request["argv"]]
 
 
-def _serve() -> bool:
-    """Answer requests until the pipe closes. True in a child, which goes on as the command."""
+def _command(request: dict[str, Any]) -> NoReturn:
+    """Run the command in this child, and end as the interpreter would, without its teardown."""
+    import atexit
+    import threading
+    import traceback
+
+    status: Any = 0
+    try:
+        _become(request)
+        from whydevice.cli import main
+
+        main()
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    if status is not None and not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status or 0)
+
+
+def serve() -> None:
+    """Answer requests until the pipe closes."""
     for line in sys.stdin:
         request = json.loads(line)
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            _become(request)
-            return True
+            _command(request)
         print(json.dumps({"status": _wait(pid, request["timeout"])}), flush=True)
-    return False
 
 
 if __name__ == "__main__":
     _preload()
     print("ready", flush=True)
-    if _serve():
-        from whydevice.cli import main
-
-        main()
+    serve()
