@@ -107,12 +107,12 @@ def adopt(items: list[Item]) -> list[Item]:
     """Give the tensors that C++ made inside an operator the device that the others are on."""
     if all(item.tag != tags.WILD for item in items):
         return items
-    found = next((item.tag for item in items if item.tag > 0), None)
-    if found is None:
-        return [item._replace(tag=0) if item.tag == tags.WILD else item for item in items]
-    for item in items:
-        if item.tag == tags.WILD:
-            tags.write(item.tensor, found)
+    found = next((item.tag for item in items if item.tag > 0), 0)
+    # A number on the CPU goes with any device and so settles nothing.
+    if found or any(item.tag == 0 and item.tensor.dim() for item in items):
+        for item in items:
+            if item.tag == tags.WILD:
+                tags.write(item.tensor, found)
     return [item._replace(tag=found) if item.tag == tags.WILD else item for item in items]
 
 
@@ -135,7 +135,7 @@ def _judge(call: Call) -> int:
     items = call.items
     first = items[0].tag
     if all(item.tag == first for item in items) or all(item.tag <= 0 for item in items):
-        return first
+        return max(item.tag for item in items)
     base = call.op.partition(".")[0]
     rule = SPECIAL.get(call.op) or SPECIAL.get(base)
     if rule is not None:

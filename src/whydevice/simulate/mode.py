@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
-from . import errors, special
+from . import errors, library_ops, special
 from .devices import tag_of
 from .judge import Call, Item, judge
 from .state import STATE
@@ -103,8 +103,9 @@ class Signature:
             not self.inplace
             and bool(returns)
             and all(r.alias_info is not None for r in returns)
-        )  # fmt: skip
-        self.no_results = not returns or all("Tensor" not in str(r.type) for r in returns)
+        )
+        # Nothing new comes back: only arguments, or no tensor at all.
+        self.quiet = all(r.alias_info is not None or "Tensor" not in str(r.type) for r in returns)
 
     def items(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Item]:
         """The tensors of a call with their tags."""
@@ -120,6 +121,10 @@ class Signature:
 
 def _compile(func: Any) -> Run:
     signature = Signature(func)
+    if func.namespace not in ("aten", "prim", "prims"):
+        return library_ops.runner(func, signature, SimulatedCuda)
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        return _composite(func)
     if signature.name in RUNNERS:
         return RUNNERS[signature.name](func, signature)
     if signature.device:
@@ -129,17 +134,30 @@ def _compile(func: Any) -> Run:
         return lambda args, kwargs: signature.op(*args, **kwargs)
     if signature.generator or signature.lists or signature.keyword_tensors:
         return _general(func, signature)
-    if count == 1 and (signature.inplace or signature.no_results):
+    if count == 1 and signature.quiet and not signature.view:
         return lambda args, kwargs: signature.op(*args, **kwargs)
     if count == 1:
         return _view(func, signature) if signature.view else _unary(func, signature)
     return _several(func, signature)
 
 
+def _composite(func: Any) -> Run:
+    """In inference mode, and below autograd, composite ops arrive whole: take them apart with the mode active."""
+    key, op = torch._C.DispatchKey.CompositeImplicitAutograd, func._op_dk
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _push_mode(SimulatedCuda())
+        try:
+            return op(key, *args, **kwargs)
+        finally:
+            _pop_mode()
+
+    return run
+
+
 def _general(func: Any, signature: Signature) -> Run:
     """Lists, keyword tensors, generators, and every call whose tags differ."""
     op, foreach = signature.op, signature.name.startswith("_foreach_")
-    single = signature.inplace or signature.view or signature.no_results
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         items = signature.items(args, kwargs)
@@ -151,7 +169,7 @@ def _general(func: Any, signature: Signature) -> Run:
         if tag > 0 and len(items) > 1:
             _watch_scalars(items, tag)
         out = op(*args, **kwargs)
-        if tag and not single:
+        if tag and not signature.quiet:
             mark(out, tag)
         return out
 
@@ -195,7 +213,7 @@ def _several(func: Any, signature: Signature) -> Run:
     op = signature.op
     positions = [position for _, position, _, _ in signature.tensors]
     first, *rest = positions
-    quiet = signature.inplace or signature.view or signature.no_results
+    quiet = signature.quiet
     general = _general(func, signature)
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
