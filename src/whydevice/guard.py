@@ -38,7 +38,6 @@ class Settings:
     """What the command line chose for this process."""
 
     color: str = "auto"
-    quiet: bool = False
 
 
 settings = Settings()
@@ -130,11 +129,12 @@ def explain(exc: BaseException) -> Explanation | None:
 def _pipeline(exc: BaseException) -> Explanation | None:
     from .explain import explain
 
-    return explain(exc)
+    explanation: Explanation | None = explain(exc)
+    return explanation
 
 
-def show(exc: object, stream: Any = None, *, again: bool = False) -> bool:
-    """Write what explains `exc` on `stream` (sys.stderr when None), once unless `again`; True if written."""
+def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, again: bool = False) -> bool:
+    """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written."""
     if not isinstance(exc, BaseException) or not suspect(exc):
         return False
     mark = _marked(exc)
@@ -144,28 +144,39 @@ def show(exc: object, stream: Any = None, *, again: bool = False) -> bool:
     if explanation is None:
         return False
     first, mark.shown = not mark.shown, True
-    _, failure = attempt(_publish, explanation, stream, first)
+    _, failure = attempt(_publish, explanation, writer or write, first)
     if failure is not None:
         complain(failure)
     return failure is None
 
 
-def _publish(explanation: Explanation, stream: Any, first: bool) -> None:
+def _publish(explanation: Explanation, writer: Callable[[Explanation], None], first: bool) -> None:
     if first:
         for listener in listeners:
             listener(explanation)
-    stream = sys.stderr if stream is None else stream
-    if settings.quiet or stream is None:
-        return
-    from .render.terminal import write
-
     # Two threads may fail at once: a block is written whole. The wait is bounded, a hook must not hang.
     locked = _writing.acquire(timeout=2)
     try:
-        write(explanation, stream, settings.color)
+        writer(explanation)
     finally:
         if locked:
             _writing.release()
+
+
+def write(explanation: Explanation) -> None:
+    """Write the block on the current sys.stderr; in a distributed run, one line for all but one rank."""
+    stream = sys.stderr
+    if stream is None:
+        return
+    if "RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or "SLURM_PROCID" in os.environ:
+        from .catch import ranks
+
+        if not ranks.reports():
+            print("\n" + ranks.line(explanation), file=stream, flush=True)
+            return
+    from .render import terminal
+
+    terminal.write(explanation, stream, settings.color)
 
 
 def complain(failure: BaseException) -> None:

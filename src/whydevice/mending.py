@@ -84,7 +84,7 @@ def broke(applied: Applied, before: Outcome, after: Outcome) -> str | None:
     """In one sentence, how the edit broke the script; None when it did not.
 
     An error that is not about devices counts when it was raised on an edited line, or when it is of a kind
-    that a wrong edit raises and names something that the edit wrote. Any other is the script's own, met later.
+    that a wrong edit raises and names something that the edit wrote. Any other is the script's own.
     """
     failure = after.failure
     if failure is None or after.explanations or _alike(before.failure, failure):

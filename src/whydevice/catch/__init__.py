@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 def install(*, everywhere: bool = False) -> None:
@@ -15,6 +16,14 @@ def install(*, everywhere: bool = False) -> None:
 
     excepthook.install()
     threads.install()
+    if "IPython" in sys.modules:
+        from . import notebook
+
+        notebook.install()
+    if everywhere:
+        from . import everywhere as notes
+
+        notes.install()
 
 
 def uninstall() -> None:
@@ -23,6 +32,10 @@ def uninstall() -> None:
 
     excepthook.uninstall()
     threads.uninstall()
+    for name in ("notebook", "everywhere"):
+        module = sys.modules.get(f"{__name__}.{name}")
+        if module is not None:
+            module.uninstall()
 
 
 def wants_everywhere() -> bool:

@@ -1,0 +1,134 @@
+"""IPython and Jupyter: IPython prints as always, our block comes after it.
+
+IPython catches everything itself, so sys.excepthook is never reached. We take no exception from it
+either: an event after each cell looks at what the cell raised. So `%debug`, `%tb`, `%xmode`, `%run`,
+`%%time` and other tools' handlers (`set_custom_exc` holds only one) work as before.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+from .. import guard
+from ..types import Explanation
+
+_watchers: dict[int, _Watcher] = {}
+"""By the id of the shell: embedded shells come and go beside the main one."""
+
+
+class _Watcher:
+    """The event handlers of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.before = id(_last_error())
+
+    def pre_run_cell(self, info: Any = None) -> None:
+        self.before = id(_last_error())
+
+    def post_run_cell(self, result: Any = None) -> None:
+        exc = getattr(result, "error_in_exec", None)
+        try:
+            if exc is None and id(_last_error()) != self.before:
+                # `%run` and `%%time` print the error themselves and let the cell pass.
+                exc = _last_error()
+            self.show(exc)
+        finally:
+            del exc, result
+
+    def show(self, exc: object, *, again: bool = False) -> bool:
+        return guard.show(exc, self._write, again=again)
+
+    def _write(self, explanation: Explanation) -> None:
+        named = with_cell_names(explanation, self.shell.compile)
+        if hasattr(self.shell, "kernel"):
+            from IPython.display import display
+
+            from ..render import html, plain
+
+            # A front end takes the richest form that it can show.
+            publish: Any = display
+            publish({"text/plain": plain.text(named), "text/html": html.html(named)}, raw=True)
+        else:
+            from ..render import terminal
+
+            # IPython writes its tracebacks to stdout; so that the order holds, so do we.
+            terminal.write(named, sys.stdout, guard.settings.color)
+
+    def why(self, line: str = "") -> None:
+        """Explain the last error again."""
+        exc = _last_error()
+        try:
+            if exc is None:
+                print("whydevice: no error to explain yet")
+            elif not self.show(exc, again=True):
+                print(f"whydevice: the last error, {type(exc).__name__}, is not a device error")
+        finally:
+            del exc
+
+
+def _last_error() -> BaseException | None:
+    """What IPython's own `%tb` and `%debug` go by."""
+    return getattr(sys, "last_value", None)
+
+
+def running_shell() -> Any:
+    """The IPython shell of this process, if there is one; IPython is not imported for this."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext whydevice`. A second time does no harm."""
+    if id(shell) in _watchers:
+        return
+    watcher = _watchers[id(shell)] = _Watcher(shell)
+    shell.events.register("pre_run_cell", watcher.pre_run_cell)
+    shell.events.register("post_run_cell", watcher.post_run_cell)
+    shell.register_magic_function(watcher.why, "line", "why")
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext whydevice`."""
+    watcher = _watchers.pop(id(shell), None)
+    if watcher is not None:
+        shell.events.unregister("pre_run_cell", watcher.pre_run_cell)
+        shell.events.unregister("post_run_cell", watcher.post_run_cell)
+        shell.magics_manager.magics["line"].pop("why", None)
+
+
+def install() -> None:
+    """Watch the running shell, if there is one."""
+    shell = running_shell()
+    if shell is not None:
+        load_ipython_extension(shell)
+
+
+def uninstall() -> None:
+    shell = running_shell()
+    if shell is not None:
+        unload_ipython_extension(shell)
+
+
+def with_cell_names(explanation: Explanation, compiler: Any) -> Explanation:
+    """The explanation with the files of cells named as the user sees them: `cell [3]`."""
+
+    def named(file: str | None) -> Any:
+        name = compiler.format_code_name(file) if file and hasattr(compiler, "format_code_name") else None
+        return f"cell {name[1].removeprefix('In')}" if name else file
+
+    def places(items: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(replace(item, file=named(item.file)) for item in items)
+
+    return replace(
+        explanation,
+        culprit=explanation.culprit and replace(explanation.culprit, file=named(explanation.culprit.file)),
+        root=explanation.root and replace(explanation.root, file=named(explanation.root.file)),
+        trail=places(explanation.trail),
+        operands=places(explanation.operands),
+        also=places(explanation.also),
+        fixes=tuple(replace(fix, edits=places(fix.edits)) for fix in explanation.fixes),
+        sources={named(file): text for file, text in explanation.sources.items()},
+    )
