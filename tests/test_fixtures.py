@@ -202,6 +202,17 @@ def test_forked_run_shows_what_a_real_process_shows(
     assert json.loads((folder / "out.json").read_text())["explanations"] == forked.explanations
 
 
+@pytest.mark.parametrize("case", grouped(SAMPLE[::4]))
+def test_forked_mending_does_what_a_real_process_does(
+    case: Case, command: Runner, real_cuda: bool, tmp_path: Path
+) -> None:
+    words = [*device_options(case, real_cuda), "--fix", "--unsafe-fixes", "script.py"]
+    folders = [copied(case, tmp_path / name) for name in ("real", "forked")]
+    real, forked = run_process(words, folders[0]), command.run(words, folders[1])
+    assert (real.status, report_of(real.stderr)) == (forked.status, report_of(forked.stderr))
+    assert (folders[0] / "script.py").read_text() == (folders[1] / "script.py").read_text()
+
+
 @each_case
 def test_agrees_with_the_record_of_a_real_device(
     case: Case, runs: Runs, bless: bool, real_cuda: bool

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from typing import Any, NoReturn
@@ -75,18 +76,47 @@ def _become(request: dict[str, Any]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [*request["path"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
     )
-    sys.argv[:] = ["whydevice", *request["argv"]]
 
 
-def _command(request: dict[str, Any]) -> NoReturn:
-    """Run the command in this child, and end as the interpreter would, without its teardown."""
+def _fork_for_our_command() -> None:
+    """Let `subprocess.run` fork this process when it starts whydevice, as `--fix` does for each round.
+
+    This process runs no operation of torch then, and is as good to fork as its parent. In the fork, and for
+    other commands, `subprocess.run` is what it was.
+    """
+    real = subprocess.run
+
+    def run(command: Any, **options: Any) -> Any:
+        words = list(command)
+        if words[0] != sys.executable or "whydevice" not in words[:4] or set(options) - {"stdout", "stderr"}:
+            return real(command, **options)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        pid = os.fork()
+        if pid == 0:
+            subprocess.run = real
+            for target, name in ((1, "stdout"), (2, "stderr")):
+                where = options.get(name)
+                if where == subprocess.DEVNULL:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), target)
+                elif where is not None:
+                    os.dup2(where.fileno(), target)
+            _command(words[words.index("whydevice") + 1 :])
+        _, status = os.waitpid(pid, 0)
+        return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status))
+
+    subprocess.run = run  # type: ignore[assignment]
+
+
+def _command(argv: list[str]) -> NoReturn:
+    """Run `python -m whydevice ARGV` and end as the interpreter would, without its teardown."""
     import atexit
     import threading
     import traceback
 
+    sys.argv[:] = ["whydevice", *argv]
     status: Any = 0
     try:
-        _become(request)
         from whydevice.cli import main
 
         main()
@@ -112,7 +142,10 @@ def serve() -> None:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            _command(request)
+            _become(request)
+            if "--fix" in request["argv"]:
+                _fork_for_our_command()
+            _command(request["argv"])
         print(json.dumps({"status": _wait(pid, request["timeout"])}), flush=True)
 
 
