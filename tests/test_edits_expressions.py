@@ -208,6 +208,8 @@ def test_a_replacement_keeps_its_neighbours(text, new, wanted):
         ("a.b", "value", "1", "(1).b"),
         ("a(1)", "func", "b or c", "(b or c)(1)"),
         ("a[1]", "slice", "b + c", "a[b + c]"),
+        ("[a]if b else c", "body", "d", "d if b else c"),
+        ("a if b else[c]", "orelse", "d", "a if b else d"),
         ("a[1]", "value", "b + c", "(b + c)[1]"),
     ],
 )
@@ -223,6 +225,7 @@ def test_a_replacement_is_put_in_parentheses_beside_an_operator(text, child, new
     [
         ("x.cpu()", "x"),
         ("y = x.cpu().numpy()", "y = x.numpy()"),
+        ("y = x.cpu()if a else b", "y = x if a else b"),
         ("y = (a + b).cpu()", "y = (a + b)"),
         ("y = x . cpu ( )", "y = x"),
         ("y = (x\n     .cpu()  # n\n     .numpy())", "y = (x  # n\n     .numpy())"),

@@ -117,6 +117,15 @@ def test_a_block_is_put_in_at_the_files_own_indentation():
     assert edited(wanted, lambda s: insert_after(s, _marked(s), block)) == wanted
 
 
+def test_the_lines_of_a_string_stay_as_they_are():
+    text = "def f():\n    here\n"
+    new = "a = '''\nb\n  c'''\nd"
+    assert (
+        edited(text, lambda s: insert_after(s, _marked(s), new))
+        == "def f():\n    here\n    a = '''\nb\n  c'''\n    d\n"
+    )
+
+
 def test_several_lines_join_on_one_line():
     text = "for i in r: here"
     assert (
@@ -241,6 +250,8 @@ MOVES = [
     ("o = O(); m.cuda(); x\n", 0, "after", 1, "m.cuda(); o = O(); x\n"),
     ("o\nm\n", 0, "before", 1, "o\nm\n"),
     ("o\nm\n", 1, "after", 0, "o\nm\n"),
+    ("m.cuda()\no\nm.cuda()\n", 0, "after", 1, "o\nm.cuda()\nm.cuda()\n"),
+    ("m.cuda(); o; m.cuda()\n", 0, "after", 1, "o; m.cuda(); m.cuda()\n"),
     # What stands in between is needed, or needs it.
     ("o = O()\nd = D()\nm.to(d)\n", 2, "before", 0, None),
     ("o = O()\no.step()\nm.cuda()\n", 0, "after", 2, None),
@@ -274,6 +285,8 @@ def test_a_statement_stays_in_its_block():
         )
     with pytest.raises(ValueError, match="either"):
         edited("a\nb\n", lambda s: move_statement(s, s.tree.body[1]))
+    with pytest.raises(EditError, match="goes over several"):
+        edited("a; f(\n  b)\n", lambda s: move_statement(s, s.tree.body[1], before=s.tree.body[0]))
     text = "if a: b; c\n"
     wanted = "if a: c; b\n"
     assert (

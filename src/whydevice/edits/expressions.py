@@ -81,7 +81,21 @@ def replace_node(source: Source, node: ast.expr | ast.keyword, text: str) -> tup
 
 
 def _replace(source: Source, start: int, end: int, text: str) -> tuple[Edit, ...]:
-    return () if source.text[start:end] == text else (source.edit(start, end, text),)
+    """The edit, with a space where a word would run into a word: `f()if x` and `return[a]` need none before
+    it.
+    """
+    if source.text[start:end] == text:
+        return ()
+    before, after = source.text[max(0, start - 1) : start], source.text[end : end + 1]
+    if _word(before) and _word(text[:1]):
+        text = " " + text
+    if _word(after) and _word(text[-1:] or before):
+        text += " "
+    return (source.edit(start, end, text),)
+
+
+def _word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _fits(source: Source, node: ast.expr, new: ast.expr, text: str) -> bool:
@@ -125,7 +139,7 @@ def delete_method_call(source: Source, call: ast.Call) -> tuple[Edit, ...]:
     elif source.text[source.end(call) :].startswith(("\n", "\r")):
         # A comment between is the receiver's own and stays; the call leaves no blank line behind it.
         start = before + len(gap.rstrip())
-    return (source.edit(start, source.end(call), ""),)
+    return _replace(source, start, source.end(call), "")
 
 
 def _must_be_value(node: ast.expr) -> None:

@@ -134,6 +134,8 @@ def move_statement(
     alone = all(p.opened_by == "line" and p.follower is None for p in (place, aim))
     if not alone or on_header_line(source, suite):
         text = source.segment(statement)
+        if re.search(r"[\r\n]", text):
+            raise EditError(f"line {statement.lineno} shares a line with others and goes over several")
         insert = _after if after is not None else _before
         return (*delete_statement(source, statement), insert(source, target, text))
     start = _with_comments(source, place.line_start)
@@ -175,9 +177,16 @@ def _with_comments(source: Source, offset: int) -> int:
 def _line(source: Source, offset: int, text: str, indent: str) -> Edit:
     """The edit that puts lines in at a line's start, or behind the last line when that has no newline."""
     newline = source.newline_at(max(0, offset - 1))
+    text = text.strip("\n")
+    fixed = {
+        row
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant | ast.JoinedStr)
+        for row in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    }
     lines = [
-        indent + _reindent(line, source.indent_unit) if line.strip() else ""
-        for line in text.strip("\n").split("\n")
+        indent + _reindent(line, source.indent_unit) if line.strip() and row not in fixed else line
+        for row, line in enumerate(text.split("\n"), 1)
     ]
     block = newline.join(lines)
     if offset == len(source.text) and source.text and not source.text.endswith(("\n", "\r")):
