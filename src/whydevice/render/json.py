@@ -1,0 +1,114 @@
+"""An Explanation as the entry of the JSON contract (DESIGN.md, section 2), and `--json`'s document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..types import Also, Culprit, Explanation, Fix, Operand, Place
+from .paths import relative
+from .places import source_line
+
+SCHEMA = 1
+
+
+def to_dict(explanation: Explanation) -> dict[str, Any]:
+    """The contract's entry; `headline`, `notes` and `error.envelope` are extensions. Null where nothing is
+    known.
+    """
+    error, environment, cause = explanation.error, explanation.environment, explanation.cause
+    sources = explanation.sources
+    return {
+        "error": {
+            "type": error.type,
+            "message": error.message,
+            "family": error.family,
+            "devices": list(error.devices) or None,
+            "argument": error.argument,
+            "op": error.op,
+            "envelope": error.envelope,
+        },
+        "certainty": explanation.certainty,
+        "headline": explanation.headline,
+        "cause": cause and {"name": cause.name, "title": cause.title, "page": cause.page},
+        "culprit": explanation.culprit and _expression(explanation.culprit),
+        "root": explanation.root and _place(explanation.root, sources),
+        "trail": [_place(place, sources) | {"note": place.note} for place in explanation.trail],
+        "operands": [_operand(operand) for operand in explanation.operands],
+        "also": [_expression(also) for also in explanation.also],
+        "fixes": [_fix(fix) for fix in explanation.fixes],
+        "notes": list(explanation.notes),
+        "environment": {
+            "python": environment.python,
+            "torch": environment.torch,
+            "simulated": environment.simulated,
+            "rank": environment.rank,
+        },
+    }
+
+
+def as_dict(explanations: Iterable[Explanation]) -> dict[str, Any]:
+    """What `--json` writes, as data."""
+    return {"schema": SCHEMA, "explanations": [to_dict(one) for one in explanations]}
+
+
+def document(explanations: Iterable[Explanation]) -> str:
+    """What `--json` writes, as ASCII text: a name may hold what no encoding can write."""
+    return json.dumps(as_dict(explanations), indent=1)
+
+
+def _expression(one: Culprit | Also) -> dict[str, Any]:
+    return {
+        "expression": one.expression,
+        "device": one.device,
+        "wanted": one.wanted,
+        "file": _path(one.file),
+        "line": one.line,
+    }
+
+
+def _place(place: Place, sources: Mapping[str, str]) -> dict[str, Any]:
+    source = place.source or source_line(place, sources)
+    return {"file": _path(place.file), "line": place.line, "source": source}
+
+
+def _operand(operand: Operand) -> dict[str, Any]:
+    return {
+        "expression": operand.expression,
+        "role": operand.role,
+        "kind": operand.kind,
+        "device": operand.device,
+        "dtype": operand.dtype,
+        "shape": None if operand.shape is None else list(operand.shape),
+        "file": _path(operand.file),
+        "line": operand.line,
+        "culprit": operand.culprit,
+        "what": operand.what,
+        "inferred": operand.inferred,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "title": fix.title,
+        "applicability": fix.applicability,
+        "edits": [
+            {
+                "file": relative(edit.file),
+                "line": edit.line,
+                "column": edit.column,
+                "end_line": edit.end_line,
+                "end_column": edit.end_column,
+                "text": edit.text,
+            }
+            for edit in fix.edits
+        ],
+        "diff": fix.diff,
+        "verified": fix.verified,
+        "reason": fix.reason,
+    }
+
+
+def _path(file: str | None) -> str | None:
+    return None if file is None else relative(file)

@@ -1,0 +1,119 @@
+"""The table of operands: what took part, on which device, what it is, and where else it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ..types import Explanation, Operand
+from .paths import relative
+from .tree import Block, Line, Span, Style, clean, cut, width_of
+
+_MOST_ROWS = 8
+_WIDEST = {"operand": 30, "device": 18, "what": 34}
+
+
+@dataclass(frozen=True)
+class _Row:
+    cells: tuple[str, str, str, str]
+    culprit: bool
+    device: str
+
+
+def operands(
+    explanation: Explanation, width: int, most: int = _MOST_ROWS, skip: frozenset[str] = frozenset()
+) -> Block:
+    """The table; empty when `skip`, what the snippets say already, leaves it nothing to add."""
+    rows = _rows(explanation)
+    if not explanation.also and explanation.cause is not None and all(row.cells[0] in skip for row in rows):
+        return Block("operands", ())
+    names = ["operand", "device", "what", "seen in"]
+    used = [at for at in range(4) if at < 2 or any(row.cells[at] for row in rows)]
+    shown = _chosen(rows, most)
+    widths = _widths([names[at] for at in used], [[row.cells[at] for at in used] for row in shown], width - 2)
+    lines: list[Line] = [_line([names[at] for at in used], widths, "dim")]
+    lines += [
+        _line([row.cells[at] for at in used], widths, "culprit" if row.culprit else "") for row in shown
+    ]
+    if len(shown) < len(rows):
+        lines.append((Span("  "), Span(cut(_folded(rows, shown), width - 2), "dim")))
+    every = tuple(tuple(row.cells[at] for at in used) for row in rows)
+    return Block(
+        "operands",
+        tuple(lines),
+        (tuple(names[at] for at in used), *every),
+        frozenset(at for at, row in enumerate(rows) if row.culprit),
+    )
+
+
+def _rows(explanation: Explanation) -> list[_Row]:
+    also = {(one.expression, one.device): one for one in explanation.also}
+    fails = explanation.trail[-1] if explanation.trail else None
+    rows = []
+    for operand in explanation.operands:
+        next_one = also.pop((operand.expression, operand.device or ""), None)
+        seen = []
+        if (
+            operand.file
+            and operand.line
+            and (fails is None or (operand.file, operand.line) != (fails.file, fails.line))
+        ):
+            seen.append(f"{relative(operand.file)}:{operand.line}")
+        if next_one is not None:
+            place = f"{relative(next_one.file)}:{next_one.line}"
+            seen += [place] * (place not in seen) + ["would fail next"]
+        rows.append(_row(operand, ", ".join(seen)))
+    for one in also.values():
+        place = f"{relative(one.file)}:{one.line}, would fail next"
+        rows.append(_Row((clean(one.expression), clean(one.device), "", clean(place)), True, one.device))
+    return rows
+
+
+def _row(operand: Operand, seen: str) -> _Row:
+    device = (operand.device or "unknown") + (" (inferred)" if operand.inferred else "")
+    cells = (clean(operand.expression), clean(device), clean(operand.what), clean(seen))
+    return _Row(cells, operand.culprit, operand.device or "unknown")
+
+
+def _chosen(rows: list[_Row], most: int) -> list[_Row]:
+    """All rows, or the first ones, the culprits before any other, in their order."""
+    if len(rows) <= most:
+        return rows
+    first = sorted(range(len(rows)), key=lambda at: (not rows[at].culprit, at))[:most]
+    return [rows[at] for at in sorted(first)]
+
+
+def _folded(rows: list[_Row], shown: list[_Row]) -> str:
+    hidden = [row for row in rows if row not in shown]
+    devices = Counter(clean(row.device) for row in hidden)
+    return f"... and {len(hidden)} more: " + ", ".join(
+        f"{n} on {device}" for device, n in devices.most_common()
+    )
+
+
+def _widths(names: list[str], rows: list[list[str]], room: int) -> list[int]:
+    """What each column needs; the widest give way, the operand last, where all do not fit."""
+    widths = []
+    for at, name in enumerate(names):
+        need = max(width_of(row[at]) for row in [names, *rows])
+        widths.append(min(need, _WIDEST.get(name, room)))
+    while sum(widths) + 3 * (len(widths) - 1) > room:
+        most = max(range(len(widths)), key=lambda at: widths[at] if at else widths[at] * 0.8)
+        if widths[most] <= 8:
+            break
+        widths[most] -= 1
+    return widths
+
+
+def _line(cells: list[str], widths: list[int], style: Style) -> Line:
+    parts = [cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    padded = [part + " " * (width - width_of(part)) for part, width in zip(parts, widths, strict=True)]
+    spans = [Span("  ")]
+    for at, part in enumerate(padded):
+        # Of a culprit's row the operand and its device are coloured.
+        spans.append(
+            Span(
+                part if at + 1 == len(padded) else part + "   ", style if style != "culprit" or at < 2 else ""
+            )
+        )
+    return tuple(spans)
