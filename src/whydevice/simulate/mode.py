@@ -127,6 +127,8 @@ def _compile(func: Any) -> Run:
         return _composite(func)
     if signature.name in RUNNERS:
         return RUNNERS[signature.name](func, signature)
+    if signature.name.partition(".")[0] in special.NO_CUDA_KERNEL:
+        return _without_cuda_kernel(func, signature)
     if signature.device:
         return _factory(func, signature)
     count = len(signature.tensors)
@@ -329,6 +331,15 @@ def _pack(func: Any, signature: Signature) -> Run:
         out = signature.op(*args, **kwargs)
         mark(out[0], read(args[0]))
         return out
+
+    return run
+
+
+def _without_cuda_kernel(func: Any, signature: Signature) -> Run:
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(item.tag > 0 for item in signature.items(args, kwargs)):
+            raise special.no_kernel(signature.name)
+        return signature.op(*args, **kwargs)
 
     return run
 

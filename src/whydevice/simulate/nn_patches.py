@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import special, tags
+from . import special
 from .patching import Patches
 from .tags import read
 
@@ -21,8 +21,6 @@ def install(patches: Patches) -> None:
     patches.set(torch.nn.functional, "scaled_dot_product_attention", attention)
     patches.set(torch._C._nn, "scaled_dot_product_attention", attention)
     patches.wrap(torch._C, "_group_tensors_by_device_and_dtype", _grouped)
-    patches.wrap(torch, "stft", lambda original: _window(original, "stft"))
-    patches.wrap(torch, "istft", lambda original: _window(original, "istft"))
 
 
 def _recurrent(original: Any) -> Any:
@@ -63,21 +61,6 @@ def _attention(original: Any) -> Any:
     return scaled_dot_product_attention
 
 
-def _window(original: Any, name: str) -> Any:
-    """SpectralOps.cpp."""
-
-    def function(subject: Any, *args: Any, **kwargs: Any) -> Any:
-        window = kwargs.get("window", args[3] if len(args) > 3 else None)
-        if isinstance(window, torch.Tensor) and window.device != subject.device:
-            raise RuntimeError(
-                f"{name} input and window must be on the same device but got self on {subject.device} "
-                f"and window on {window.device}"
-            )
-        return original(subject, *args, **kwargs)
-
-    return function
-
-
 def _grouped(original: Any) -> Any:
     """ForeachUtils.h, _group_tensors_by_first_tensors_device_and_dtype, with simulated devices.
 
@@ -114,6 +97,3 @@ def _tail() -> str:
     if version >= (2, 10):
         return ", and optimizer states that can be bfloat16 for mixed-precision training"
     return " notwithstanding"
-
-
-__all__ = ["install", "tags"]

@@ -26,7 +26,7 @@ class DeviceRule:
         base, _, overload = self.op.partition(".")
         if "o" in self.kind:
             base += "_out"
-        if self.kind[0] == "S":
+        if self.kind[0] == "S" and key == "CUDA":  # sparse and nested kernels are never structured
             return f"wrapper_{key}_{base}" + (f"_{overload}" if overload else "")
         return f"wrapper_{key}_{overload}_{base}"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import autograd_patches, cuda_surface, factory_patches, mode, nn_patches, runtime_patches, script_patches, tensor_patches
+from . import autograd_patches, composite_patches, cuda_surface, factory_patches, mode, nn_patches, runtime_patches, script_patches, tensor_patches
 from .patching import Patches
 from .state import STATE
 
@@ -22,7 +22,7 @@ class Session:
         STATE.session = self
         try:
             for module in (tensor_patches, factory_patches, autograd_patches, nn_patches, cuda_surface,
-                           script_patches):
+                           script_patches, composite_patches):
                 module.install(self.patches)
             runtime_patches.install(self.patches, mode.SimulatedCuda)
         except BaseException:

@@ -10,6 +10,7 @@ import torch
 
 from . import errors, tags
 from .judge import Call, Item, exact, iterate, special
+from .state import STATE
 
 _LEGACY = {
     torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16",
@@ -34,8 +35,9 @@ def renamed(call: Call, names: dict[str, str], method: str) -> int:
 # Calls in which devices may differ: the result is where the first argument is.
 @special("copy_", "copy", "_copy_from", "_to_copy", "_foreach_copy_", "set_", "resize_as_", "is_same_size",
          "record_stream", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
-         "_has_same_storage_numel", "_ctc_loss", "_ctc_loss_backward", "_use_cudnn_ctc_loss", "is_set_to",
-         "_make_dual", "_new_zeros_with_same_feature_meta")  # fmt: skip
+         "_has_same_storage_numel", "_use_cudnn_ctc_loss", "_cudnn_ctc_loss", "is_set_to", "fill_", "fill",
+         "_make_dual", "_new_zeros_with_same_feature_meta", "linspace", "logspace", "randint_like",
+         "resize_as_sparse_", "_segment_reduce", "segment_reduce")  # fmt: skip
 def anywhere(call: Call) -> int:
     return call.items[0].tag
 
@@ -50,6 +52,72 @@ def stack(call: Call) -> int:
 def embedding(call: Call) -> int:
     """Embedding.cpp: weight.index_select(0, indices)."""
     return renamed(call, {"weight": "self", "indices": "index"}, "wrapper_CUDA__index_select")
+
+
+# Functional forms that clone self and call their in-place form: its wrapper compares.
+_INPLACE = {
+    "masked_scatter": ("self", "mask", "source"),
+    "put": ("self", "index", "source"),
+    "index_fill.int_Scalar": ("self", "index"),
+    "index_fill.int_Tensor": ("self", "index"),
+    "index_fill_.int_Tensor": ("self", "index"),
+}
+
+
+@special(*_INPLACE)
+def inplace_form(call: Call) -> int:
+    """TensorAdvancedIndexing.cpp."""
+    base, _, overload = call.op.partition(".")
+    overload = overload and "int_Scalar"
+    return renamed(call, {n: n for n in _INPLACE[call.op]}, f"wrapper_CUDA_{overload}_{base.removesuffix('_')}_")
+
+
+@special("cholesky_solve")
+def solve(call: Call) -> int:
+    """LinearAlgebraUtils.h, linearSolveCheckInputs: b, then A."""
+    b, a = call.items[0], call.items[1]
+    raise RuntimeError(
+        f"Expected b and A to be on the same device, but found b on {b.device} and A on {a.device} instead."
+    )
+
+
+@special("block_diag")
+def block_diag(call: Call) -> int:
+    """TensorShape.cpp."""
+    first = call.items[0]
+    for index, item in enumerate(call.items):
+        if item.device != first.device:
+            raise RuntimeError(
+                "torch.block_diag: input tensors must all be on the same device. "
+                f"Input 0 is on device {first.device} and input {index} is on device {item.device}"
+            )
+    return first.tag
+
+
+@special("dot.out", "vdot.out")
+def dot_out(call: Call) -> int:
+    """Blas.cpp."""
+    name, (out, a, b) = call.op.partition(".")[0], (call.named(n)[0] for n in ("out", "self", "tensor" if call.op == "dot.out" else "other"))
+    raise RuntimeError(
+        f"{name}: Expected the output and input tensors to be on the same device, but got the output tensor on "
+        f"{out.device}, input tensor a on {a.device}, and input tensor b on {b.device}"
+    )
+
+
+@special("addcmul", "addcmul_")
+def addcmul(call: Call) -> int:
+    """PointwiseOpsKernel.cu: of three operands only tensor2 may be a number on the CPU (2.7)."""
+    tag = iterate(call.items)
+    for name, more in (("self", ""), ("tensor1", _SWAP)):
+        item = call.named(name)[0]
+        if item.tag == 0:
+            raise RuntimeError(
+                f"CPU Scalar support for {name} argument is not supported when calling addcmul on CUDA tensors.{more}"
+            )
+    return tag
+
+
+_SWAP = " However, CPU Scalar support for tensor2 is supported, please swap your tensor1 and tensor2 terms."
 
 
 @special("mv")
@@ -125,14 +193,18 @@ def convolution(call: Call) -> int:
     return iterate([subject, *call.named("bias")], cpu_scalars=False)
 
 
-@special("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
+@special("native_batch_norm")
 def batch_norm(call: Call) -> int:
-    """Normalization.cpp, _select_batch_norm_backend: cuDNN from three dimensions on, when it may."""
+    """Normalization.cpp, _select_batch_norm_backend: cuDNN from three dimensions on, when it may.
+
+    The choice is torch.batch_norm's (composite_patches.py says when it is running), and looks at the input alone.
+    """
     names = ("input", "weight", "bias", "running_mean", "running_var")
     subject = call.named("input")[0].tensor
     affine = bool(call.named("weight")) and bool(call.named("bias"))
     cudnn = (
-        affine and subject.dim() >= 3 and subject.dtype is not torch.bfloat16
+        STATE.thread.chooses_backend and call.named("input")[0].tag > 0
+        and affine and subject.dim() >= 3 and subject.dtype is not torch.bfloat16
         and (bool(call.named("running_mean")) or bool(call.argument(5, "training", False)))
         and torch.backends.cudnn.enabled
     )  # fmt: skip
@@ -158,16 +230,6 @@ def attention_error(query: str, key: str, value: str) -> RuntimeError:
     )
 
 
-@special("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(call: Call) -> int:
-    """GridSamplerUtils.h, check_grid_sampler_common."""
-    subject, grid = call.named("input")[0], call.named("grid")[0]
-    raise RuntimeError(
-        f"grid_sampler(): expected input and grid to be on same device, but input is on {subject.device} "
-        f"and grid is on {grid.device}"
-    )
-
-
 def lengths_error(lengths: Item) -> RuntimeError:
     """E4."""
     kind = _LEGACY.get(lengths.tensor.dtype, "Undefined")
@@ -182,3 +244,18 @@ def check_lengths(lengths: torch.Tensor) -> None:
     tag = tags.read(lengths)
     if tag > 0:
         raise lengths_error(Item("lengths", False, lengths, tag))
+
+
+# Ops with a CPU kernel and none for CUDA (native_functions.yaml), that a user can call.
+NO_CUDA_KERNEL = {"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors",
+                  "_spdiags", "to_mkldnn", "_add_relu", "_add_relu_"}  # fmt: skip
+
+
+def no_kernel(op: str) -> NotImplementedError:
+    """M14."""
+    return NotImplementedError(
+        f"Could not run 'aten::{op}' with arguments from the 'CUDA' backend. This could be because the operator doesn't "
+        "exist for this backend, or was omitted during the selective/custom build process (if using custom build). If "
+        "you are a Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible "
+        f"resolutions. 'aten::{op}' is only available for these backends: [CPU]."
+    )

@@ -17,6 +17,8 @@ class _Thread(threading.local):
 
     current = 0
     refused: BaseException | None = None
+    # Inside torch.batch_norm, which picks cuDNN or PyTorch's own kernel.
+    chooses_backend = False
 
 
 class State:
