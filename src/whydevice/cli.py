@@ -100,6 +100,10 @@ def _run(options: Options) -> None:
         from .simulate import simulate_cuda
 
         stack.enter_context(simulate_cuda(options.simulate_cuda, traffic=options.traffic))
+    if guard.enabled():
+        from .catch import children
+
+        children.plant(repr({"color": options.color, "devices": options.simulate_cuda or 0}))
     if options.module is not None:
         run.module(options.module, options.args)
     else:

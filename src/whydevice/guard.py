@@ -78,6 +78,19 @@ def _marked(exc: BaseException) -> Mark:
     return mark
 
 
+def _told(exc: BaseException) -> bool:
+    """True when `exc` was explained already: itself, one it is tied to, or in text that it brings."""
+    for each in linked(exc, everything=False):
+        own = _DICT.__get__(each)
+        if isinstance(own.get(_MARK), Mark) and own[_MARK].shown:
+            return True
+        notes = own.get("__notes__", ())
+        for text in (*_ARGS.__get__(each), *(notes if type(notes) is list else ())):
+            if type(text) is str and "\nwhydevice: " in text:
+                return True
+    return False
+
+
 def suspect(exc: object) -> bool:
     """True when `exc` may be a device error: torch is loaded and a word in the text hints at a device.
 
@@ -137,9 +150,9 @@ def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, ag
     """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written."""
     if not isinstance(exc, BaseException) or not suspect(exc):
         return False
-    mark = _marked(exc)
-    if (mark.shown or not enabled()) and not again:
+    if not again and (not enabled() or _told(exc)):
         return False
+    mark = _marked(exc)
     explanation = explain(exc)
     if explanation is None:
         return False

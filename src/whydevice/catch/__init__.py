@@ -12,10 +12,13 @@ def install(*, everywhere: bool = False) -> None:
     With `everywhere`, the explanation is made while the exception passes through a module's call and travels
     on it as a note, so that frameworks that only format tracebacks show it too.
     """
+    global _installed
     from . import excepthook, threads
 
+    _installed = True
     excepthook.install()
     threads.install()
+    _watch_children()
     if "IPython" in sys.modules:
         from . import notebook
 
@@ -26,10 +29,32 @@ def install(*, everywhere: bool = False) -> None:
         notes.install()
 
 
+_installed = False
+_forks_watched = False
+
+
+def _watch_children() -> None:
+    """Now, for a spawned child that imports us; and after each fork, which cannot be unregistered."""
+    global _forks_watched
+    _child()
+    if not _forks_watched and hasattr(os, "register_at_fork"):
+        _forks_watched = True
+        os.register_at_fork(after_in_child=_child)
+
+
+def _child() -> None:
+    if _installed and "multiprocessing.process" in sys.modules:
+        from . import children
+
+        children.watch()
+
+
 def uninstall() -> None:
     """Put back every hook that is still ours."""
+    global _installed
     from . import excepthook, threads
 
+    _installed = False
     excepthook.uninstall()
     threads.uninstall()
     for name in ("notebook", "everywhere"):

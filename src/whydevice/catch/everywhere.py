@@ -6,19 +6,24 @@ runs (Lightning moves the module back to the CPU). PyTorch runs a forward hook t
 still true. The explanation becomes a note of the exception (`add_note`), which every later printer of
 the traceback shows.
 
+Errors outside of any module's call get their note when a traceback is formatted: every printer of the
+standard library, and logging, asyncio, multiprocessing and torch with it, makes a
+`traceback.TracebackException` first.
+
 It costs about a microsecond a module call and makes torch.compile warn about global hooks, so it is not
 the default.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
-from functools import partial
-from importlib.machinery import ModuleSpec, PathFinder
+import traceback
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import guard
+from .loading import forget, waiting, when_loaded
 
 if TYPE_CHECKING:
     from ..types import Explanation
@@ -26,41 +31,22 @@ if TYPE_CHECKING:
 _MODULE = "torch.nn.modules.module"
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 _handles: list[Any] = []
-
-
-class _WhenTorchLoads:
-    """Sees torch's module being imported, steps aside, and registers our hook after it."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            _register(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+_Formatted = traceback.TracebackException
 
 
 def install() -> None:
     """Register the hook, now or when torch is imported. torch itself is not imported here."""
-    if _handles or any(isinstance(finder, _WhenTorchLoads) for finder in sys.meta_path):
-        return
-    module = sys.modules.get(_MODULE)
-    if module is not None:
-        _register(module)
-    else:
-        sys.meta_path.insert(0, _WhenTorchLoads())
+    if not hasattr(_Formatted.__init__, "__whydevice__"):
+        _Formatted.__init__ = _noting(_Formatted.__init__)  # type: ignore[method-assign]
+    if not _handles and not waiting(_register):
+        when_loaded(_MODULE, _register)
 
 
 def uninstall() -> None:
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _WhenTorchLoads)]
+    previous = getattr(_Formatted.__init__, "__whydevice__", None)
+    if previous is not None:
+        _Formatted.__init__ = previous  # type: ignore[method-assign]
+    forget(_register)
     while _handles:
         _handles.pop().remove()
 
@@ -90,7 +76,7 @@ def _explain_here(exc: BaseException, frame: FrameType) -> None:
     trace = _TRACEBACK.__get__(exc)
     try:
         _TRACEBACK.__set__(exc, _with_callers(trace, frame))
-        guard.show(exc, partial(_note, exc))
+        guard.show(exc, functools.partial(note, exc))
     finally:
         _TRACEBACK.__set__(exc, trace)
         del exc, frame, trace
@@ -109,5 +95,19 @@ def _with_callers(trace: TracebackType | None, frame: FrameType | None) -> Trace
     return trace
 
 
-def _note(exc: BaseException, explanation: Explanation) -> None:
+def _noting(init: Any) -> Any:
+    """TracebackException's `__init__` that puts the note on a device error first."""
+
+    @functools.wraps(init)
+    def noting(self: Any, exc_type: Any, exc_value: Any, exc_traceback: Any, **options: Any) -> None:
+        # With `_seen` it is made for the cause or context of another, which was looked at already.
+        if options.get("_seen") is None and isinstance(exc_value, BaseException):
+            guard.show(exc_value, functools.partial(note, exc_value))
+        init(self, exc_type, exc_value, exc_traceback, **options)
+
+    noting.__whydevice__ = init  # type: ignore[attr-defined]
+    return noting
+
+
+def note(exc: BaseException, explanation: Explanation) -> None:
     BaseException.add_note(exc, "\n" + str(explanation).strip("\n"))

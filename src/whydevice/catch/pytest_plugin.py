@@ -61,6 +61,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    if call.excinfo is not None:
+        guard.tidy(call.excinfo.value)
     outcome: Any = yield
     if call.excinfo is None:
         return
