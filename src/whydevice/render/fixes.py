@@ -59,7 +59,8 @@ def lines(
         for piece in wrap(fix.reason, width - 6):
             yield (Span("      "), Span(piece, "dim"))
     if fix.verified is False:
-        yield (Span("      "), Span("tried under simulation: the script still failed", "warn"))
+        for piece in wrap("tried under simulation: the script still failed", width - 6):
+            yield (Span("      "), Span(piece, "warn"))
     yield from _rows(rows, digits, width, most, named)
 
 
@@ -67,7 +68,8 @@ def _rows(rows: list[Change], digits: int, width: int, most: int, named: bool) -
     room = width - digits - 5
     shown = [Shown.of(row.text) for row in rows]
     wide = any(width_of(one.text) > room for one in shown)
-    dedent = min((one.indent for one in shown if one.text), default=0) if wide else 0
+    # Code as deep as this would leave no room; what is less deep keeps its place.
+    dedent = max(min((one.indent for one in shown if one.text), default=0) - 12, 0) if wide else 0
     file, used = None, 0
     for at, (row, one) in enumerate(zip(rows, shown, strict=True)):
         pieces = _code(one.text[dedent:], room)
@@ -91,13 +93,25 @@ def _code(text: str, room: int) -> list[str]:
     hang = " " * min(len(text) - len(text.lstrip()) + 4, room // 2)
     while width_of(text) > room and len(rows) < _MOST_ROWS_OF_A_LINE - 1:
         head = take(text, room)
-        indent = len(head) - len(head.lstrip())
-        breaks = [head.rfind(", ") + 1, head.rfind("(") + 1, head.rfind(" ")]
-        at = next((one for one in breaks if one > max(indent + 8, len(head) // 2)), len(head))
+        at = _break(head)
         rows.append(head[:at].rstrip())
         text = hang + text[at:].lstrip()
     rows.append(text if width_of(text) <= room else take(text, room - 3) + "...")
     return rows
+
+
+def _break(head: str) -> int:
+    """Where to break code that goes on: behind the outermost comma or opening bracket, the last of them."""
+    least = max(len(head) - len(head.lstrip()) + 8, len(head) // 3)
+    best, depth, shallowest = 0, 0, len(head)
+    for at, char in enumerate(head, 1):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        if char in ",([{" and at >= least and depth <= shallowest:
+            best, shallowest = at, depth
+    return best or (space if (space := head.rfind(" ")) > least else len(head))
 
 
 def _parsed(diff: str) -> Iterator[Change]:
@@ -123,7 +137,7 @@ def _parsed(diff: str) -> Iterator[Change]:
 
 def _diff(edits: tuple[Edit, ...], sources: Mapping[str, str]) -> str:
     """The diff of edits that came without one, where their files' text is at hand."""
-    parts = []
+    parts: list[str] = []
     for file in dict.fromkeys(edit.file for edit in edits):
         text = sources.get(file)
         if text is None:

@@ -9,11 +9,14 @@ from . import layout
 from .tree import Block, Line
 
 _WIDTH = 100
-# Jupyter's variables where they are set; else the system's theme. The selectors for a notebook's own switch come last.
+# Jupyter's variables where they are set, else the system's theme; a notebook's own switch comes last.
 _LIGHT = (
     "--wd-red:#b42318;--wd-green:#19713a;--wd-blue:#1f5fbf;--wd-warn:#8a5a00;--wd-tag:#8250a8;--wd-dim:#666;"
 )
-_DARK = "--wd-red:#ff8a80;--wd-green:#7ddc93;--wd-blue:#8ab8ff;--wd-warn:#e5b567;--wd-tag:#d3a6ff;--wd-dim:#9a9a9a;"
+_DARK = (
+    "--wd-red:#ff8a80;--wd-green:#7ddc93;--wd-blue:#8ab8ff;"
+    "--wd-warn:#e5b567;--wd-tag:#d3a6ff;--wd-dim:#9a9a9a;"
+)
 _STYLE = (
     f".whydevice{{{_LIGHT}color:var(--jp-content-font-color1,inherit);border-left:3px solid var(--wd-red);"
     "padding:.2em 0 .2em .8em;margin:.5em 0;overflow-x:auto;"
@@ -28,7 +31,8 @@ _STYLE = (
     ".whydevice .place,.whydevice .gutter,.whydevice .other{color:var(--wd-blue)}"
     ".whydevice .culprit{color:var(--wd-red);font-weight:bold}.whydevice .removed{color:var(--wd-red)}"
     ".whydevice .added{color:var(--wd-green)}.whydevice .good{color:var(--wd-green);font-weight:bold}"
-    ".whydevice .warn{color:var(--wd-warn);font-weight:bold}.whydevice .dim,.whydevice th{color:var(--wd-dim)}"
+    ".whydevice .warn{color:var(--wd-warn);font-weight:bold}"
+    ".whydevice .dim,.whydevice th{color:var(--wd-dim)}"
     f"@media (prefers-color-scheme:dark){{.whydevice{{{_DARK}}}}}"
     f"[data-jp-theme-light=true] .whydevice,.vscode-light .whydevice{{{_LIGHT}}}"
     f"[data-jp-theme-light=false] .whydevice,.vscode-dark .whydevice{{{_DARK}}}"
@@ -53,7 +57,7 @@ def _line(line: Line) -> str:
         parts.append(
             f'<span class="{span.style}">{text}</span>' if span.style and span.text.strip() else text
         )
-    return "".join(parts).rstrip()
+    return "".join(parts)
 
 
 def _table(block: Block) -> str:

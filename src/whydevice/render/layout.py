@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..types import Explanation
 from . import fixes, places, table
 from .paths import relative
-from .tree import Block, Line, Span, clean, width_of, wrap
+from .tree import Block, Line, Span, clean, trimmed, width_of, wrap
 
 MOST_LINES = 40
 NARROWEST = 40
@@ -47,7 +48,11 @@ def blocks(explanation: Explanation, width: int = 80, script: str | None = None)
     width = max(width, NARROWEST)
     made: list[Block] = []
     for room in _STEPS:
-        made = [block for block in _blocks(explanation, width, script, room) if block.lines]
+        made = [
+            replace(block, lines=tuple(map(trimmed, block.lines)))
+            for block in _blocks(explanation, width, script, room)
+            if block.lines
+        ]
         if _height(made) <= MOST_LINES:
             return made
     return _cut(made, width)
@@ -129,7 +134,7 @@ def _fixes(
     explanation: Explanation, changed: list[list[fixes.Change]], digits: int, width: int, room: _Room
 ) -> list[Block]:
     made = []
-    shown = {relative(place.file) for place in explanation.trail}
+    shown = {relative(place.file) for place in explanation.trail if place.source}
     for at, (fix, rows) in enumerate(zip(explanation.fixes, changed, strict=False)):
         most = room.second if at else room.changes
         if not most:

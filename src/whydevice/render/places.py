@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..types import Explanation, Operand, Place
 from .paths import relative
@@ -54,6 +54,11 @@ def snippets(explanation: Explanation) -> list[Snippet]:
     if trail:
         found[-1].fails = trail[-1].line
         _label(found[-1].rows[trail[-1].line], explanation)
+    for snippet in found:
+        for row in snippet.rows.values():
+            if len(row.marks) == 1 and (snippet is not found[-1] or row.number != snippet.fails):
+                # What a line before the failing one underlines alone is what the report is about.
+                row.marks = [replace(row.marks[0], culprit=True)]
     return found
 
 
@@ -136,29 +141,35 @@ def _label(row: Row, explanation: Explanation) -> None:
     The culprits come first, then what they disagree with. An operand is looked up in the line's own syntax
     tree; one that is not there is left to the table.
     """
-    operands = sorted(explanation.operands, key=lambda operand: not operand.culprit)
-    for operand in operands:
-        if sum(1 for mark in row.marks if mark.label) >= _MOST_LABELS:
-            return
-        at = _position(row.source, operand.expression)
-        if at is None or operand.device is None:
+    if sum(1 for mark in row.marks if mark.label) > 1:
+        return
+    found: list[tuple[Mark, Operand]] = []
+    taken = [mark for mark in row.marks if mark.label]
+    for operand in sorted(explanation.operands, key=lambda operand: not operand.culprit):
+        at = _position(row.source, operand.expression) if operand.device else None
+        if at is None or any(mark.start < at[1] and at[0] < mark.end for mark in taken):
             continue
-        same = [mark for mark in row.marks if (mark.start, mark.end) == at]
-        crossed = [mark for mark in row.marks if mark.start < at[1] and at[0] < mark.end and mark not in same]
-        if crossed or any(mark.label for mark in same):
-            continue
-        row.marks = [mark for mark in row.marks if mark not in same]
-        row.marks.append(Mark(*at, label_of(operand), operand.culprit))
+        taken.append(Mark(*at, "", operand.culprit))
+        found.append((taken[-1], operand))
+        if len(taken) == _MOST_LABELS:
+            break
+    short = len(found) > 2
+    named = [Mark(mark.start, mark.end, label_of(operand, short), mark.culprit) for mark, operand in found]
+    bare = [mark for mark in row.marks if not mark.label]
+    row.marks = [mark for mark in row.marks if mark.label] + named
+    row.marks += [
+        one for one in bare if not any(one.start < mark.end and mark.start < one.end for mark in row.marks)
+    ]
 
 
-def label_of(operand: Operand) -> str:
-    """`float32[32, 784] on cpu`, `MLP, 4 parameters on cuda:0`."""
+def label_of(operand: Operand, short: bool = False) -> str:
+    """`float32[32, 784] on cpu`, `MLP, 4 parameters on cuda:0`; in short `on cpu`."""
     where = f"on {operand.device}" + (" (inferred)" if operand.inferred else "")
-    return f"{operand.what} {where}" if operand.what else where
+    return where if short or not operand.what else f"{operand.what} {where}"
 
 
 def _position(source: str, expression: str) -> tuple[int, int] | None:
-    """The columns where the line reads the expression; None when it does not, or is no statement by itself."""
+    """The columns where the line reads the expression; None when it does not or is no whole statement."""
     if expression not in source or len(source) > 2000:
         return None
     indent = len(source) - len(source.lstrip())

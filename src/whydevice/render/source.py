@@ -119,17 +119,26 @@ def _style(mark: Mark) -> Style:
 
 
 def _underlines(spots: list[Spot], width: int) -> list[Line]:
-    """`^^^^` and `----` below their text; the last one's label beside it, the others' on rows of their own."""
+    """`^^^^` and `----` below their text, with the labels beside them where there is room, else on rows
+    below.
+    """
     under: list[Span] = []
+    waiting: list[Spot] = []
     at = 0
-    for start, end, mark in spots:
+    for spot, after in zip(spots, [*spots[1:], None], strict=True):
+        start, end, mark = spot
         under += [
             Span(" " * (start - at)),
             Span(("^" if mark.culprit else "-") * (end - start), _style(mark)),
         ]
         at = end
+        if after is not None and mark.label and end + 1 + width_of(mark.label) + 2 <= after[0]:
+            under += [Span(" "), Span(mark.label, _style(mark))]
+            at += 1 + width_of(mark.label)
+        else:
+            waiting.append(spot)
     rows: list[Line] = []
-    pending = [spot for spot in spots if spot[2].label]
+    pending = [spot for spot in waiting if spot[2].label]
     *_, (_, last_end, last) = spots
     if last.label:
         room = width - last_end - 1

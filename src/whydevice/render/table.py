@@ -25,7 +25,8 @@ def operands(
 ) -> Block:
     """The table; empty when `skip`, what the snippets say already, leaves it nothing to add."""
     rows = _rows(explanation)
-    if not explanation.also and explanation.cause is not None and all(row.cells[0] in skip for row in rows):
+    told = not explanation.also and all(row.cells[0] in skip for row in rows)
+    if not rows or (told and explanation.cause is not None):
         return Block("operands", ())
     names = ["operand", "device", "what", "seen in"]
     used = [at for at in range(4) if at < 2 or any(row.cells[at] for row in rows)]
@@ -62,6 +63,9 @@ def _rows(explanation: Explanation) -> list[_Row]:
         if next_one is not None:
             place = f"{relative(next_one.file)}:{next_one.line}"
             seen += [place] * (place not in seen) + ["would fail next"]
+        if explanation.cause is None and operand.role:
+            op = explanation.error.op
+            seen.append(f"as `{operand.role}`" + (f" of {op}" if op else ""))
         rows.append(_row(operand, ", ".join(seen)))
     for one in also.values():
         place = f"{relative(one.file)}:{one.line}, would fail next"
@@ -99,8 +103,8 @@ def _widths(names: list[str], rows: list[list[str]], room: int) -> list[int]:
         widths.append(min(need, _WIDEST.get(name, room)))
     while sum(widths) + 3 * (len(widths) - 1) > room:
         most = max(range(len(widths)), key=lambda at: widths[at] if at else widths[at] * 0.8)
-        if widths[most] <= 8:
-            break
+        if widths[most] <= 6:
+            most = max(range(len(widths)), key=widths.__getitem__)
         widths[most] -= 1
     return widths
 

@@ -96,7 +96,7 @@ def _painted(line: Line) -> str:
     for span in line:
         code = _ANSI.get(span.style) if span.text.strip() else None
         parts.append(f"\x1b[{code}m{span.text}\x1b[0m" if code else span.text)
-    return "".join(parts).rstrip()
+    return "".join(parts)
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -37,7 +37,14 @@ class Block:
 
 def line_text(line: Line) -> str:
     """The line without its styles."""
-    return "".join(span.text for span in line).rstrip()
+    return "".join(span.text for span in line)
+
+
+def trimmed(line: Line) -> Line:
+    """The line without spaces at its end."""
+    while line and not line[-1].text.rstrip(" "):
+        line = line[:-1]
+    return (*line[:-1], line[-1]._replace(text=line[-1].text.rstrip(" "))) if line else line
 
 
 def visible(char: str) -> str:
