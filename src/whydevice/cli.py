@@ -103,7 +103,7 @@ def _run(options: Options) -> None:
     if guard.enabled():
         from .catch import children
 
-        children.plant(repr({"color": options.color, "devices": options.simulate_cuda or 0}))
+        children.plant({"color": options.color, "devices": options.simulate_cuda or 0})
     if options.module is not None:
         run.module(options.module, options.args)
     else:

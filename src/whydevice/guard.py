@@ -78,17 +78,24 @@ def _marked(exc: BaseException) -> Mark:
     return mark
 
 
-def _told(exc: BaseException) -> bool:
-    """True when `exc` was explained already: itself, one it is tied to, or in text that it brings."""
+def _shown(exc: BaseException) -> bool:
+    """True when `exc`, or one that it is tied to, was explained to the user already."""
+    marks = (_DICT.__get__(each).get(_MARK) for each in linked(exc, everything=False))
+    return any(isinstance(mark, Mark) and mark.shown for mark in marks)
+
+
+def _brings_block(exc: BaseException) -> bool:
+    """True when the text of `exc` holds our block, from the process that it comes from."""
     for each in linked(exc, everything=False):
-        own = _DICT.__get__(each)
-        if isinstance(own.get(_MARK), Mark) and own[_MARK].shown:
-            return True
-        notes = own.get("__notes__", ())
+        notes = _DICT.__get__(each).get("__notes__", ())
         for text in (*_ARGS.__get__(each), *(notes if type(notes) is list else ())):
             if type(text) is str and "\nwhydevice: " in text:
                 return True
     return False
+
+
+def _silent(explanation: Explanation) -> None:
+    """A writer for what can be read already."""
 
 
 def suspect(exc: object) -> bool:
@@ -150,13 +157,15 @@ def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, ag
     """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written."""
     if not isinstance(exc, BaseException) or not suspect(exc):
         return False
-    if not again and (not enabled() or _told(exc)):
+    if not again and (not enabled() or _shown(exc)):
         return False
     mark = _marked(exc)
     explanation = explain(exc)
     if explanation is None:
         return False
     first, mark.shown = not mark.shown, True
+    if _brings_block(exc) and not again:
+        writer = _silent
     _, failure = attempt(_publish, explanation, writer or write, first)
     if failure is not None:
         complain(failure)

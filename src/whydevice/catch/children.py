@@ -1,15 +1,17 @@
 """Child processes of multiprocessing: what the parent chose holds in them, and their errors are explained.
 
-A child prints the error of its target itself (`Process Process-1:` and the traceback), so the
-explanation travels on the exception as a note. A spawned child starts anew: a script that imports
-whydevice installs it again when the child imports the script, and under `python -m whydevice` the
-parent's choices come along with the authentication key, which each child is sent before anything else.
+A child prints the error of its target itself (`Process Process-1:` and the traceback); our block
+follows. A spawned child starts anew: a script that imports whydevice installs it again when the child
+imports the script, and under `python -m whydevice` the parent's choices come along with the
+authentication key, which each child is sent first. DataLoader workers and `torch.multiprocessing.spawn`
+hand the text of the error to the parent, which explains it there.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import traceback
 from typing import Any
 
 from .. import guard
@@ -25,64 +27,65 @@ _planted: list[str] = []
 
 
 def watch() -> None:
-    """Act in a child just before its target runs, once multiprocessing is in use. Twice does no harm."""
-    if "multiprocessing.process" in sys.modules:
+    """Explain what the child process prints, in this process if it is one, or in those that it forks."""
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is None:
+        return
+    if getattr(process.current_process(), "_inheriting", False):
+        _begin(_registered)  # a spawned child that is being prepared; it runs no after-fork callback
+    else:
         from multiprocessing import util
 
         util.register_after_fork(_registered, _begin)
 
 
 def _begin(_: _Registered) -> None:
-    """Called in the child, just before its target runs."""
-    process = sys.modules["multiprocessing.process"].current_process()
-    process.run = functools.partial(_run, process.run)
-    if _planted:
-        plant(*_planted)
+    if not hasattr(traceback.print_exc, "__whydevice__"):
+        traceback.print_exc = _explaining(traceback.print_exc)
 
 
-def _run(run: Any) -> None:
-    try:
-        run()
-    except Exception as exc:
-        from .everywhere import note
+def _explaining(print_exc: Any) -> Any:
+    @functools.wraps(print_exc)
+    def explaining(*args: Any, **kwargs: Any) -> None:
+        exc = sys.exc_info()[1]
+        try:
+            print_exc(*args, **kwargs)
+        finally:
+            guard.show(exc)
+            del exc
 
-        guard.show(exc, functools.partial(note, exc))
-        raise
+    explaining.__whydevice__ = print_exc  # type: ignore[attr-defined]
+    return explaining
 
 
-def plant(settings: str) -> None:
-    """Send the command line's choices, the text of a dict, to the children that will be spawned."""
-    _planted[:] = [settings]
+def plant(settings: dict[str, Any]) -> None:
+    """Send the command line's choices to the children that will be spawned, and to theirs."""
+    _planted[:] = [repr(settings)]
     when_loaded("multiprocessing.process", _plant)
 
 
 def _plant(process: Any) -> None:
-    if not _planted:
-        return
-    [settings] = _planted
     config = process.current_process()._config
-    if "authkey" in config:
-        config["authkey"] = _key(process, settings)(bytes(config["authkey"]))
+    if _planted and "authkey" in config:
+        config["authkey"] = _key(process, bytes(config["authkey"]))
 
 
-def _key(process: Any, settings: str) -> Any:
+def _key(process: Any, key: bytes) -> Any:
     class Key(process.AuthenticationString):  # type: ignore[misc]
         """An authentication key that brings the settings along. It loads in a child without whydevice too."""
 
         def __reduce__(self) -> tuple[Any, ...]:
             super().__reduce__()  # refuses to be pickled for anything but a child
-            plain = f"__import__('multiprocessing.process').process.AuthenticationString({bytes(self)!r})"
-            ours = f"__import__('whydevice.catch.children').catch.children.arrive({settings})"
+            plain = f"__import__('multiprocessing.process').process.AuthenticationString({key!r})"
+            ours = f"__import__('whydevice.catch.children').catch.children.arrive({_planted[0]}, {key!r})"
             found = "__import__('importlib.util').util.find_spec('whydevice')"
-            return eval, (f"({found} and {ours}, {plain})[1]",)
+            return eval, (f"{ours} if {found} else {plain}",)
 
-    return Key
+    return Key(key)
 
 
-def arrive(settings: dict[str, Any]) -> None:
-    """Take up the parent's choices, in a spawned child, before it imports the script. Twice does no harm."""
-    if _planted:
-        return
+def arrive(settings: dict[str, Any], key: bytes) -> Any:
+    """Take up the parent's choices, in a spawned child, before it imports the script. Returns the key."""
     _planted[:] = [repr(settings)]
     guard.settings.color = settings["color"]
     watch()
@@ -91,3 +94,4 @@ def arrive(settings: dict[str, Any]) -> None:
 
         if not active():
             simulate_cuda(settings["devices"]).__enter__()
+    return _key(sys.modules["multiprocessing.process"], key)
