@@ -37,6 +37,7 @@ def install(patches: Patches) -> None:
                  "set_rng_state_all", "manual_seed", "manual_seed_all"):  # fmt: skip
         if hasattr(cuda, "random"):
             patches.set(cuda.random, name, getattr(cuda, name))
+    patches.set(cuda, "default_generators", _Generators())
     patches.set(torch.backends.cuda, "is_built", lambda: True)
     cudnn: Any = torch.backends.cudnn
     patches.set(cudnn, "is_available", lambda: True)
@@ -47,6 +48,9 @@ def install(patches: Patches) -> None:
         for name, value in _ACCELERATOR.items():
             if hasattr(accelerator, name):
                 patches.set(accelerator, name, value)
+    for name, function in _ACCELERATOR_C.items():
+        if hasattr(torch._C, name):
+            patches.set(torch._C, name, function)
     if hasattr(torch, "get_device_module"):
         patches.wrap(torch, "get_device_module", _device_module)
 
@@ -186,6 +190,18 @@ def _manual_seed(seed: int) -> None:
     torch.default_generator.manual_seed(int(seed))
 
 
+class _Generators:
+    """torch.cuda.default_generators: simulated GPUs draw from the CPU's."""
+
+    def __len__(self) -> int:
+        return STATE.devices
+
+    def __getitem__(self, index: int) -> Any:
+        if not -STATE.devices <= index < STATE.devices:
+            raise IndexError("tuple index out of range")
+        return torch.default_generator
+
+
 def _memory_stats(device: Any = None) -> dict[str, Any]:
     return {}
 
@@ -246,6 +262,17 @@ _NOTHING = ("synchronize", "empty_cache", "ipc_collect", "reset_peak_memory_stat
             "set_per_process_memory_fraction", "_sleep")  # fmt: skip
 _REFUSED = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "cudart", "CUDAPluggableAllocator",
             "caching_allocator_alloc", "MemPool")  # fmt: skip
+_ACCELERATOR_C: dict[str, Any] = {
+    "_accelerator_exchangeDevice": exchange_device,
+    "_accelerator_maybeExchangeDevice": exchange_device,
+    "_accelerator_getDeviceIndex": current_device,
+    "_accelerator_setDeviceIndex": set_device,
+    "_accelerator_deviceCount": lambda: STATE.devices,
+    "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+    "_accelerator_synchronizeDevice": lambda device: None,
+    "_accelerator_getStream": lambda device: Stream(device),
+    "_accelerator_setStream": lambda stream: None,
+}
 _ACCELERATOR: dict[str, Any] = {
     "is_available": _is_available,
     "device_count": lambda: STATE.devices,

@@ -52,6 +52,14 @@ def gradient(index: int, expected: str, found: str, node: str | None = None) -> 
     return RuntimeError(f"{head} gradient at index {index} - expected device {expected} but got {found}")
 
 
+def storage(tensor: str, storage: str) -> RuntimeError:
+    """I7."""
+    return RuntimeError(
+        f'Attempted to set the storage of a tensor on device "{tensor}" to a storage on different device "{storage}".  '
+        "This is no longer allowed; the devices must match."
+    )
+
+
 def invalid_ordinal() -> RuntimeError:
     """M5: the error that CUDA raises for a device that does not exist."""
     kind = getattr(torch, "AcceleratorError", RuntimeError)

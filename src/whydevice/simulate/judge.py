@@ -22,6 +22,7 @@ class Item(NamedTuple):
     written: bool
     tensor: torch.Tensor
     tag: int
+    wild: bool = False  # made by C++ for this call, and given its device by it
 
     @property
     def device(self) -> str:
@@ -115,7 +116,7 @@ def adopt(items: list[Item]) -> list[Item]:
         for item in items:
             if item.tag == tags.WILD:
                 tags.write(item.tensor, found)
-    return [item._replace(tag=found) if item.tag == tags.WILD else item for item in items]
+    return [item._replace(tag=found, wild=True) if item.tag == tags.WILD else item for item in items]
 
 
 def judge(call: Call) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
-from . import errors, library_ops, special
+from . import errors, generators, library_ops, special, tags
 from .devices import tag_of
 from .judge import Call, Item, judge
 from .state import STATE
@@ -96,6 +96,7 @@ class Signature:
                 self.generator = True
             elif argument.name == "device":
                 self.device = True
+                self.device_position = position
         self.lists = any(is_list for _, _, is_list, _ in self.tensors)
         self.inplace = any(written for *_, written in self.tensors)
         returns = schema.returns
@@ -271,6 +272,8 @@ def _factory(func: Any, signature: Signature) -> Run:
     like = bool(signature.tensors)
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) > signature.device_position:
+            args, kwargs = _named(func, args, kwargs, signature.device_position)
         device = kwargs.get("device")
         source = 0
         if like:
@@ -284,6 +287,7 @@ def _factory(func: Any, signature: Signature) -> Run:
                 return op(*args, **kwargs)
             if tag == 0 and kwargs.get("pin_memory") is None:
                 tag = source if like else WILD
+        pinned = kwargs.get("pin_memory")
         kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         if device is not None and (tag or source):
             kwargs["device"] = CPU
@@ -292,16 +296,26 @@ def _factory(func: Any, signature: Signature) -> Run:
         out = op(*args, **kwargs)
         if tag:
             mark(out, tag)
+        elif pinned:
+            storage_of(out)._whydevice_pinned = True  # type: ignore[attr-defined]
         return out
 
     return run
+
+
+def _named(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], position: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same call with the arguments from `position` on given by name."""
+    names = [argument.name for argument in func._schema.arguments]
+    return args[:position], {**dict(zip(names[position:], args[position:], strict=False)), **kwargs}
 
 
 def check_generator(generator: Any, tag: int) -> None:
     """Generator.h, check_generator: a generator belongs to a kind of device."""
     if generator is None:
         return
-    found = "cuda" if getattr(generator, "_whydevice", 0) > 0 else "cpu"
+    found = "cuda" if generators.tag_of(generator) > 0 else "cpu"
     wanted = "cuda" if tag > 0 else "cpu"
     if found != wanted:
         raise errors.generator(wanted, found)
@@ -344,4 +358,25 @@ def _without_cuda_kernel(func: Any, signature: Signature) -> Run:
     return run
 
 
-RUNNERS: dict[str, Callable[[Any, Signature], Run]] = {"_pack_padded_sequence": _pack}
+def _set(func: Any, signature: Signature) -> Run:
+    """TensorShape.cpp, checkSetStorage: a tensor takes no storage from another device."""
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        source = args[1] if len(args) > 1 else kwargs.get("source")
+        if source is not None:
+            mine = read(args[0])
+            its = read(source) if isinstance(source, Tensor) else getattr(source, "_untyped_storage", source)._whydevice
+            if mine != its and max(mine, its) > 0 and min(mine, its) >= 0:
+                raise errors.storage(tags.string(mine), tags.string(its))
+        return signature.op(*args, **kwargs)
+
+    return run
+
+
+RUNNERS: dict[str, Callable[[Any, Signature], Run]] = {
+    "_pack_padded_sequence": _pack,
+    "set_.source_Tensor": _set,
+    "set_.source_Storage": _set,
+    "set_.source_Storage_storage_offset": _set,
+    "set_.source_Tensor_storage_offset": _set,
+}

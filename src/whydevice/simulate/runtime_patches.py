@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .devices import resolve, tag_of
+from .generators import Generator
 from .patching import Patches
 from .state import STATE
 
@@ -26,33 +26,9 @@ def install(patches: Patches, enter: Any) -> None:
     patches.wrap(threading.Thread, "_bootstrap_inner", bootstrap)
     patches.set(torch, "Generator", Generator)
     patches.set(torch, "compile", _compile)
-
-
-class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, torch._C.Generator)
-
-
-class Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """torch.Generator, on a simulated GPU when asked for one. It draws the CPU's numbers."""
-
-    _whydevice = 0
-
-    def __new__(cls, device: Any = "cpu") -> Any:
-        tag = tag_of(resolve(device))
-        if tag is None:
-            return torch._C.Generator(device)
-        made = super().__new__(cls)
-        made._whydevice = tag
-        return made
-
-    def __init__(self, device: Any = "cpu") -> None: ...
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        from . import tags
-
-        return tags.device(self._whydevice)
+    patches.set(torch.nn.Module, "compile", lambda self, *args, **kwargs: _compile(self) and None)
+    patches.wrap(torch.jit, "load", _jit_load)
+    patches.set(torch.cuda.nvtx, "_nvtx", _Nvtx)
 
 
 def say_once(text: str) -> None:
@@ -66,3 +42,27 @@ def _compile(model: Any = None, **kwargs: Any) -> Any:
     """torch.compile under simulation: the function itself."""
     say_once("torch.compile is not simulated, compiled code runs eagerly")
     return (lambda function: function) if model is None else model
+
+
+def _jit_load(original: Any) -> Any:
+    """Loaded on the CPU, then moved to where `map_location` says."""
+
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        device = None if map_location is None else torch.device(map_location)
+        if device is None or device.type != "cuda":
+            return original(f, map_location, *args, **kwargs)
+        return original(f, "cpu", *args, **kwargs).to(device)
+
+    return load
+
+
+class _Nvtx:
+    """Stands for the C functions of torch.cuda.nvtx: marks that no profiler reads."""
+
+    rangePushA = staticmethod(lambda message: 0)
+    rangePop = staticmethod(lambda: 0)
+    rangeStartA = staticmethod(lambda message: 0)
+    rangeEnd = staticmethod(lambda handle: None)
+    markA = staticmethod(lambda message: None)
+    deviceRangeStart = staticmethod(lambda message, stream: None)
+    deviceRangeEnd = staticmethod(lambda handle, stream: None)

@@ -6,9 +6,36 @@ from typing import Any
 
 import torch
 
-from . import autograd_patches, composite_patches, cuda_surface, factory_patches, mode, nn_patches, runtime_patches, script_patches, tensor_patches
+from . import (
+    amp_patches,
+    autograd_patches,
+    composite_patches,
+    cuda_surface,
+    factory_patches,
+    legacy_patches,
+    mode,
+    nn_patches,
+    parallel_patches,
+    runtime_patches,
+    script_patches,
+    tensor_patches,
+)
 from .patching import Patches
 from .state import STATE
+
+
+_INSTALLED: tuple[Any, ...] = (
+    tensor_patches,
+    factory_patches,
+    composite_patches,
+    autograd_patches,
+    nn_patches,
+    cuda_surface,
+    amp_patches,
+    legacy_patches,
+    parallel_patches,
+    script_patches,
+)
 
 
 class Session:
@@ -21,8 +48,7 @@ class Session:
     def start(self) -> None:
         STATE.session = self
         try:
-            for module in (tensor_patches, factory_patches, autograd_patches, nn_patches, cuda_surface,
-                           script_patches, composite_patches):
+            for module in _INSTALLED:
                 module.install(self.patches)
             runtime_patches.install(self.patches, mode.SimulatedCuda)
         except BaseException:
@@ -38,7 +64,3 @@ class Session:
 def new_mode() -> Any:
     """The mode for the thread that calls."""
     return mode.SimulatedCuda()
-
-
-def is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)

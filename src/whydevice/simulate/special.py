@@ -12,7 +12,7 @@ from . import errors, tags
 from .judge import Call, Item, exact, iterate, special
 from .state import STATE
 
-_LEGACY = {
+LEGACY = {
     torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16",
     torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte",
     torch.bool: "Bool", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble",
@@ -23,7 +23,7 @@ def legacy_type(tensor: torch.Tensor, tag: int) -> str:
     """`torch.cuda.FloatTensor`, as Tensor.type() prints it: the kind of device without its index."""
     place = "cuda." if tag > 0 else ""
     sparse = "sparse." if tensor.layout is torch.sparse_coo else ""
-    return f"torch.{place}{sparse}{_LEGACY.get(tensor.dtype, 'Undefined')}Tensor"
+    return f"torch.{place}{sparse}{LEGACY.get(tensor.dtype, 'Undefined')}Tensor"
 
 
 def renamed(call: Call, names: dict[str, str], method: str) -> int:
@@ -33,7 +33,7 @@ def renamed(call: Call, names: dict[str, str], method: str) -> int:
 
 
 # Calls in which devices may differ: the result is where the first argument is.
-@special("copy_", "copy", "_copy_from", "_to_copy", "_foreach_copy_", "set_", "resize_as_", "is_same_size",
+@special("copy_", "copy", "_copy_from", "_to_copy", "_foreach_copy_", "resize_as_", "is_same_size",
          "record_stream", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
          "_has_same_storage_numel", "_use_cudnn_ctc_loss", "_cudnn_ctc_loss", "is_set_to", "fill_", "fill",
          "_make_dual", "_new_zeros_with_same_feature_meta", "linspace", "logspace", "randint_like",
@@ -118,6 +118,15 @@ def addcmul(call: Call) -> int:
 
 
 _SWAP = " However, CPU Scalar support for tensor2 is supported, please swap your tensor1 and tensor2 terms."
+
+
+@special("_sparse_addmm")
+def sparse_addmm(call: Call) -> int:
+    """SparseTensorMath.cpp: addmm; torch.sparse.mm adds to zeros that it makes where the dense matrix is."""
+    added, sparse, dense = (call.named(n)[0] for n in ("self", "mat1", "mat2"))
+    if added.wild:
+        added = added._replace(tag=dense.tag, tensor=dense.tensor)
+    return exact([added, sparse, dense], "wrapper_SparseCUDA__addmm")
 
 
 @special("mv")
@@ -232,7 +241,7 @@ def attention_error(query: str, key: str, value: str) -> RuntimeError:
 
 def lengths_error(lengths: Item) -> RuntimeError:
     """E4."""
-    kind = _LEGACY.get(lengths.tensor.dtype, "Undefined")
+    kind = LEGACY.get(lengths.tensor.dtype, "Undefined")
     return RuntimeError(
         f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.tensor.dim()}D "
         f"{lengths.device} {kind} tensor"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 WILD = -1
 CPU = torch.device("cpu")
@@ -51,7 +52,7 @@ def write(tensor: Any, tag: int) -> None:
     try:
         storage_of(tensor)._whydevice = tag  # type: ignore[attr-defined]
     except (RuntimeError, NotImplementedError):
-        tensor._whydevice = tag
+        _write_without_storage(tensor, tag)
 
 
 def _read_without_storage(tensor: Any) -> int:
@@ -59,6 +60,37 @@ def _read_without_storage(tensor: Any) -> int:
     if functorch.is_functorch_wrapped_tensor(tensor):
         return read(functorch.get_unwrapped(tensor))
     return tensor.__dict__.get("_whydevice", 0)  # type: ignore[no-any-return]
+
+
+def _write_without_storage(tensor: Any, tag: int) -> None:
+    """Also to the parts of a sparse tensor, which have storages and can be asked for."""
+    functorch = torch._C._functorch
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        write(functorch.get_unwrapped(tensor), tag)
+        return
+    tensor._whydevice = tag
+    parts = _PARTS.get(tensor.layout)
+    if parts:
+        with _disable_current_modes():
+            for part in parts:
+                write(getattr(torch._C.TensorBase, part)(tensor), tag)
+
+
+_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def on_gpu(tensor: Any) -> int:
+    """The tag if it is a GPU's, also where a wrapper subclass bears the GPU itself; else 0."""
+    tag = read(tensor)
+    if tag <= 0 and type(tensor) is not torch.Tensor and real_device(tensor).type == "cuda":
+        return (real_device(tensor).index or 0) + 1
+    return max(tag, 0)
 
 
 def name(tensor: Any, tag: int) -> str:

@@ -8,7 +8,7 @@ import torch
 
 from . import moves, tags
 from .patching import Patches
-from .special import legacy_type
+from .special import LEGACY, legacy_type
 from .tags import read, real_device, write
 
 _base = torch._C.TensorBase
@@ -38,6 +38,10 @@ def install(patches: Patches) -> None:
 def _device(self: torch.Tensor) -> torch.device:
     tag = read(self)
     return tags.device(tag) if tag > 0 else real_device(self)
+
+
+def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return moves.to(self, other.device, other.dtype)
 
 
 def _grad(self: torch.Tensor) -> torch.Tensor | None:
@@ -105,14 +109,8 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **k
     if name is None:
         return moves.to(self, dtype, non_blocking, **kwargs)
     place, _, kind = name.rpartition(".")
-    wanted = getattr(_real_type(torch.empty(0)) and torch, kind.removesuffix("Tensor").lower(), None)
-    if kind == "ByteTensor":
-        wanted = torch.uint8
-    elif kind == "CharTensor":
-        wanted = torch.int8
-    elif kind == "BFloat16Tensor":
-        wanted = torch.bfloat16
-    elif not isinstance(wanted, torch.dtype):
+    wanted = {f"{known}Tensor": dtype for dtype, known in LEGACY.items()}.get(kind)
+    if wanted is None:
         return _real_type(self, dtype, non_blocking)
     device = torch.device("cuda") if ".cuda" in f".{place}" else tags.CPU
     if device.type == "cuda" and tag > 0:
@@ -188,7 +186,7 @@ def _storage_cuda(self: Any, device: Any = None, non_blocking: bool = False) -> 
 
 _GETTERS: dict[str, Any] = {
     "device": _device,
-    "is_cuda": lambda self: read(self) > 0,
+    "is_cuda": lambda self: tags.on_gpu(self) > 0,
     "is_cpu": lambda self: read(self) <= 0 and real_device(self).type == "cpu",
     "__cuda_array_interface__": _interface,
 }
@@ -199,6 +197,7 @@ _METHODS: dict[str, Any] = {
     "get_device": _get_device,
     "numpy": _numpy,
     "type": _type,
+    "type_as": _type_as,
     "pin_memory": _pin_memory,
     "is_pinned": _is_pinned,
     "record_stream": lambda self, stream: None,
