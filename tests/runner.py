@@ -17,7 +17,6 @@ ENVIRONMENT = {
     "COLUMNS": "80",
     "NO_COLOR": "1",
     "HF_HUB_OFFLINE": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "PYTHONIOENCODING": "utf-8",
 }

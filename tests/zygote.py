@@ -1,4 +1,4 @@
-"""A process that has imported torch and whydevice once, and forks a child for each run of the command.
+"""A process that has imported torch once, and forks a child for each run of the command.
 
 Importing torch takes seconds; 120 fixtures of three or four runs each could not pay that each time. This
 process never runs an operation itself, so no thread pool and no CUDA context is there to be broken by a fork.
@@ -21,25 +21,16 @@ from typing import Any, NoReturn
 
 
 def _preload() -> None:
-    """Import what every run imports, and do no more than that: nothing is simulated here."""
+    """Import what runs import besides whydevice itself, whose own laziness is part of what is tested."""
     import gc
-    import importlib
-    import pkgutil
 
     import numpy  # noqa: F401
+    import rich.console  # noqa: F401
+    import stack_data  # noqa: F401
     import torch._dynamo  # what the first optimizer imports
     import torch.utils.data
 
     torch.set_num_threads(1)
-    import whydevice
-
-    skip = ("whydevice.__main__",)
-    for found in pkgutil.walk_packages(whydevice.__path__, "whydevice."):
-        if found.name not in skip:
-            try:
-                importlib.import_module(found.name)
-            except ImportError:  # an integration whose framework is not here
-                continue
     gc.collect()
     gc.freeze()  # else a child's collections copy all the pages that it shares with us
 
