@@ -164,15 +164,17 @@ def _footer(explanation: Explanation, width: int, script: str | None) -> list[Li
         commands.append(("apply it: ", f"python -m whydevice {' '.join(options)} {clean(target)}"))
     if explanation.cause is not None:
         commands.append(("more: ", f"python -m whydevice --explain {clean(explanation.cause.name)}"))
-    line = "      ".join(label + command for label, command in commands)
-    if width_of(line) + 2 <= width:
-        return [(Span("  "), Span(line, "dim"))] if line else []
-    long = max(len(label) for label, _ in commands)
     made: list[Line] = []
+    if sum(width_of(label + command) for label, command in commands) + 6 * len(commands) - 4 <= width:
+        spans = [Span("  ")]
+        for label, command in commands:
+            spans += [Span(label, "dim"), Span(command), Span("      ")]
+        return [tuple(spans)] if commands else []
+    long = max(len(label) for label, _ in commands)
     for label, command in commands:
         first, *more = wrap(command, width - 2 - long)
-        made.append((Span("  "), Span(f"{label:<{long}}{first}", "dim")))
-        made += [(Span(" " * (long + 2)), Span(piece, "dim")) for piece in more]
+        made.append((Span("  "), Span(f"{label:<{long}}", "dim"), Span(first)))
+        made += [(Span(" " * (long + 2)), Span(piece)) for piece in more]
     return made
 
 
