@@ -192,12 +192,12 @@ def test_near_miss(exc_type: str, text: str) -> None:
 
 
 def shown(template: str) -> list[str]:
-    """The template as it may be printed: with each word of its alternatives, and with a kind of tensor."""
+    """The template as it may be printed: with each of its alternatives, and with a kind of tensor."""
     choice = re.search(r"\{\w+:([^{}]*\|[^{}]*|[A-Z]\w*|mps)\}", template)
     if choice is None:
         return [template.replace("{a:tensor}", "CUDA")]
-    start, stop = choice.span()
-    return [more for word in choice[1].split("|") for more in shown(template[:start] + word + template[stop:])]
+    before, after = template[: choice.start()], template[choice.end() :]
+    return [more for word in choice[1].split("|") for more in shown(before + word + after)]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.id)
