@@ -19,3 +19,8 @@ def relative(path: str) -> str:
         return path
     outside = below == os.pardir or below.startswith(os.pardir + os.sep)
     return path if outside else below
+
+
+def place(path: str, line: int) -> str:
+    """`train.py:14`, which terminals make a link of; a notebook's cell is no file: `cell [3], line 5`."""
+    return f"{path}, line {line}" if path.startswith("cell [") else f"{path}:{line}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..types import Explanation, Operand, Place
+from .paths import place as place_of
 from .paths import relative
 from .source import Mark, Shown, code_rows
 from .tree import Line, Span, clean, cut, cut_left, width_of, wrap
@@ -215,7 +216,7 @@ def _header(snippet: Snippet, rows: list[Row], width: int) -> Iterator[Line]:
         row.notes = [note for note in row.notes if note != "fails here"]
     rest = f", in {clean(snippet.function)}" if snippet.function else ""
     rest = cut(rest, width - 20) + (": " + "; ".join(said) if said else "")
-    place = f"{path}:{number}"
+    place = place_of(path, number)
     first, *more = wrap(rest.removeprefix(", "), width - 8, width - 2 - width_of(place) - 2)
     joint = "" if not rest or not first else ": " if rest.startswith(": ") else ", "
     yield (Span("  "), Span(place, "place"), Span((joint + first.removeprefix(": ")) if joint else ""))

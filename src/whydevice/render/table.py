@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..types import Explanation, Operand
+from .paths import place as place_of
 from .paths import relative
 from .tree import Block, Line, Span, Style, clean, cut, width_of
 
@@ -59,16 +60,16 @@ def _rows(explanation: Explanation) -> list[_Row]:
             and operand.line
             and (fails is None or (operand.file, operand.line) != (fails.file, fails.line))
         ):
-            seen.append(f"{relative(operand.file)}:{operand.line}")
+            seen.append(place_of(relative(operand.file), operand.line))
         if next_one is not None:
-            place = f"{relative(next_one.file)}:{next_one.line}"
+            place = place_of(relative(next_one.file), next_one.line)
             seen += [place] * (place not in seen) + ["would fail next"]
         if explanation.cause is None and operand.role:
             op = explanation.error.op
             seen.append(f"as `{operand.role}`" + (f" of {op}" if op else ""))
         rows.append(_row(operand, ", ".join(seen)))
     for one in also.values():
-        place = f"{relative(one.file)}:{one.line}, would fail next"
+        place = place_of(relative(one.file), one.line) + ", would fail next"
         rows.append(_Row((clean(one.expression), clean(one.device), "", clean(place)), True, one.device))
     return rows
 
