@@ -104,6 +104,8 @@ def plain_device_of(tensor: Any) -> str | None:
     Right outside the simulation too, while the storage lives. None for what has neither storage nor tag.
     """
     with no_torch_function():
+        if not isinstance(tensor, torch._C.TensorBase):
+            return None
         try:
             tag = getattr(storage_of(tensor), "_whydevice", 0)
         except (RuntimeError, NotImplementedError):
