@@ -121,7 +121,6 @@ def test_errors_are_not_chained() -> None:
 
 
 def test_what_is_not_judged_is_said() -> None:
-    assert simulate.report() is None or True
     with whydevice.simulate_cuda():
         with pytest.raises(RuntimeError):
             torch.allclose(torch.ones(2, device="cuda"), torch.ones(2))

@@ -84,7 +84,7 @@ def device_of(tensor: object) -> str | None:
 
 def report() -> str | None:
     """What the last simulation could not judge, by op; None when there was nothing."""
-    from .report import text
+    from .summary import text
 
     return text(STATE.unjudged)
 
