@@ -1,0 +1,36 @@
+"""What happened: a batch came out of a DataLoader and was used as it is.
+
+A DataLoader yields its batches on the CPU, whatever device the model is on.
+
+How to recognise it: the tensor is a target of a loop over a loader, and nothing moved it since.
+
+Before:
+
+    for x, y in loader:
+        loss = criterion(model(x), y)
+
+After:
+
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = criterion(model(x), y)
+
+Safe: `.to()` of a tensor that is there already returns it as it is.
+"""
+
+from __future__ import annotations
+
+from ..evidence.collect import Evidence
+from ._finding import Finding
+from ._values_shared import value_finding
+
+NAME = "batch-not-moved"
+TITLE = "a batch was not moved to the model's device"
+ORDER = 70
+
+
+def find(evidence: Evidence) -> Finding | None:
+    root = evidence.root
+    if root is None or root.kind != "loader" or evidence.wanted == "cpu":
+        return None
+    return value_finding(evidence, "a loader yields its batches on cpu", root)

@@ -1,0 +1,88 @@
+"""What happened: a metric, or a criterion of your own, keeps state on the CPU while the model runs on the GPU.
+
+A module beside the model (a metric with counters, a criterion with learned weights) is not part of it: moving the
+model does not move it.
+
+How to recognise it: the module that failed belongs to no other module, and all of its state is on one device.
+
+Before:
+
+    accuracy = Accuracy(num_classes=3)
+
+After:
+
+    accuracy = Accuracy(num_classes=3).to(device)
+
+Safe: a module's `.to()` works in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.operands import Leaf
+from ..evidence.steps import Step
+from ._finding import Finding
+from ._module_state import construction_finding
+from ._modules import moved_construction, state_kinds
+
+NAME = "metric-state-on-cpu"
+TITLE = "a metric's or criterion's state is not where its input is"
+ORDER = 50
+
+
+def find(evidence: Evidence) -> Finding | None:
+    wrong = evidence.wrong
+    if wrong is None or not wrong.leaf.is_module:
+        return _own_state(evidence)
+    module, leaf = wrong.leaf.value, wrong.leaf
+    if leaf.device != wrong.device or "parameter" in state_kinds(module) or not state_kinds(module):
+        return None
+    return construction_finding(
+        evidence,
+        leaf.expression,
+        f"`{leaf.expression}` keeps its state on {wrong.device}, but its input is on {evidence.wanted}",
+        "a module of its own: moving the model does not move it",
+    )
+
+
+def _own_state(evidence: Evidence) -> Finding | None:
+    """The failing frame is a method of a module whose own state is all on the wrong device (`self.weight`)."""
+    user, wrong = evidence.user, evidence.wrong
+    if user is None or wrong is None or not values.is_module(user.receiver):
+        return None
+    if values.module_device(user.receiver) != evidence.wrong_device or not _is_state(wrong.leaf, user.receiver):
+        return None
+    steps, expression = _way_of_receiver(evidence)
+    if steps is None:
+        return None
+    built = next((s for s in reversed(steps) if s.kind == "construct"), None)
+    mend = moved_construction(evidence, steps)
+    finding = Finding(
+        culprit=wrong.leaf.expression,
+        headline=f"`{wrong.leaf.expression}` is on {wrong.device}: `{expression}` was never moved to {evidence.wanted}",
+        root=built,
+        root_note=f"made here, on {wrong.device}, and never moved",
+    )
+    if mend is not None:
+        finding.mends.append(mend)
+        if built is None:
+            finding.root_node, finding.root_scope = mend.node, mend.scope
+    return finding
+
+
+def _is_state(leaf: Leaf, module: Any) -> bool:
+    state = {id(tensor) for _, tensor, _ in values.module_tensors(module)}
+    return any(id(h.tensor) in state for h in leaf.held)
+
+
+def _way_of_receiver(evidence: Evidence) -> tuple[list[Step] | None, str]:
+    user = evidence.user
+    assert user is not None
+    first = user.parameters()[0].arg if user.parameters() else ""
+    argument = user.bound.get(first)
+    if argument is None:
+        return None, ""
+    return evidence.trace(argument.node, argument.scope), argument.scope.source.text(argument.node)

@@ -1,0 +1,77 @@
+"""What happened: one part of a module was made, or replaced, after the module had been moved.
+
+`model.to(device)` moves what the model has at that moment. A head put in afterwards, or a layer made in `forward`,
+stays where it was made.
+
+How to recognise it: one child is on the CPU, its siblings are on the GPU, and the child was assigned later.
+
+Before:
+
+    model.to(device)
+    model.head = nn.Linear(32, 7)
+
+After:
+
+    model.to(device)
+    model.head = nn.Linear(32, 7).to(device)
+
+Safe for the run. An optimizer that was made before has the old head's parameters: make it after the last assignment.
+"""
+
+from __future__ import annotations
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.steps import Step
+from ._finding import Finding
+from ._module_state import whole_module
+from ._modules import moved_construction
+
+NAME = "module-created-after-move"
+TITLE = "a part of a module was made after the module was moved"
+ORDER = 45
+
+
+def find(evidence: Evidence) -> Finding | None:
+    found = whole_module(evidence)
+    user = evidence.user
+    if found is None or user is None:
+        return None
+    expression, module, steps = found
+    if not _belongs(evidence, module):
+        return None
+    if evidence.wrong is not None and evidence.wrong.leaf.value is not module:
+        return None
+    built = next((s for s in reversed(steps) if s.kind == "construct" and s.editable), None)
+    assigned = next((s for s in steps if s.kind == "attribute" and s.editable), None)
+    mend = moved_construction(evidence, steps)
+    late = assigned is not None and (assigned.extra.get("outside") or assigned.extra.get("method") != "__init__")
+    finding = Finding(
+        certainty="certain" if late else "likely",
+        culprit=expression,
+        headline=f"`{expression}` is on {evidence.wrong_device}, but the module it belongs to is on {evidence.wanted}",
+        root=assigned or built,
+        root_note="put in here, after the rest was moved" if late else "this part stayed behind",
+    )
+    if late and mend is not None and assigned is not None and assigned.extra.get("outside"):
+        mend = _at_assignment(evidence, assigned) or mend
+    if mend is not None:
+        finding.mends.append(mend)
+    return finding
+
+
+def _at_assignment(evidence: Evidence, step: Step):  # type: ignore[no-untyped-def]
+    from ._modules import appended_move
+
+    return appended_move(evidence, step.node, step.scope, "move it where it is put in")  # type: ignore[arg-type]
+
+
+def _belongs(evidence: Evidence, module: object) -> bool:
+    """Whether a larger module of the frames has this one as a registered part, and other parts where wanted."""
+    for scope in evidence.scopes:
+        for value in [scope.receiver, *(scope.locals.values() if scope.frame is not None else ())]:
+            if not values.is_module(value) or value is module:
+                continue
+            if evidence.wanted in values.module_devices(value) and any(sub is module for _, sub in values.submodules(value)):
+                return True
+    return False

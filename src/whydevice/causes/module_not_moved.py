@@ -1,0 +1,44 @@
+"""What happened: a whole module is still on the CPU, and its input is on the GPU.
+
+A second network (a target, a teacher, a discriminator), a copy made before the first was moved, or a model whose
+`.to(device)` was applied to something else.
+
+How to recognise it: every parameter and buffer of the module that was called is on one device, the input on another.
+
+Before:
+
+    self.target = copy.deepcopy(self.net)
+
+After:
+
+    self.target = copy.deepcopy(self.net).to(device)
+
+Safe: a module's `.to()` works in place and keeps its parameters' identity, so an optimizer made earlier still sees them.
+"""
+
+from __future__ import annotations
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ._finding import Finding
+from ._module_state import construction_finding, whole_module
+
+NAME = "module-not-moved"
+TITLE = "a whole module was never moved"
+ORDER = 60
+
+
+def find(evidence: Evidence) -> Finding | None:
+    found = whole_module(evidence)
+    if found is None:
+        return None
+    expression, module, _ = found
+    kind = type(module).__name__
+    return construction_finding(
+        evidence,
+        expression,
+        f"`{expression}` ({kind}) is on {evidence.wrong_device}, but its input is on {evidence.wanted}"
+        if values.is_module(module)
+        else f"`{expression}` is on {evidence.wrong_device}",
+        f"made here, on {evidence.wrong_device}, and never moved",
+    )

@@ -1,0 +1,42 @@
+"""What happened: a tensor was made without `device=`, so on the CPU, and then used with tensors on the GPU.
+
+`torch.zeros(n)`, `torch.arange(n)`, `torch.from_numpy(a)` and the like make CPU tensors unless they are told otherwise. A
+mask, noise, positions or a hidden state made in `forward`, in a loss or in a helper is the commonest device error.
+
+How to recognise it: the way back from the failing operand ends at a factory call without `device=`.
+
+Before:
+
+    noise = torch.randn(x.size(0), 16)
+    return decoder(x + noise)
+
+After:
+
+    noise = torch.randn(x.size(0), 16, device=x.device)
+    return decoder(x + noise)
+
+Safe: the same values' shape and dtype, made where they are used. A seeded random tensor gets other numbers from the
+GPU's generator than from the CPU's.
+"""
+
+from __future__ import annotations
+
+from ..evidence.collect import Evidence
+from ._finding import Finding
+from ._values_shared import value_finding
+
+NAME = "tensor-without-device"
+TITLE = "a tensor was made without device=, so on the CPU"
+ORDER = 80
+
+
+def find(evidence: Evidence) -> Finding | None:
+    root = evidence.root
+    if root is None or root.kind not in ("factory", "constructor") or evidence.wanted == "cpu":
+        return None
+    verb = "made here without device=, so on cpu" if root.kind == "factory" else f"{root.name} makes a tensor on cpu"
+    finding = value_finding(evidence, verb, root)
+    if finding is not None and root.editable and finding.root_node is not root.node:
+        finding.trail.append((root.node, root.scope, verb))
+        finding.root_note = "put on the device of its use here"
+    return finding

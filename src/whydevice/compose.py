@@ -1,0 +1,257 @@
+"""From evidence and finding to the frozen Explanation: the last step that sees live frames."""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import sys
+from typing import Any
+
+from . import causes, edits
+from .causes._finding import Finding, Mend
+from .evidence import values
+from .evidence.collect import Evidence
+from .evidence.infer import NOT_A_TENSOR
+from .evidence.operands import Leaf, flat
+from .evidence.scopes import MISSING, Scope
+from .types import Also, Cause, Culprit, Environment, Explanation, Fix, Kind, Operand, Place
+
+MOST_TRAIL = 6
+
+
+def compose(evidence: Evidence, name: str | None, finding: Finding | None) -> Explanation:
+    """Every field of the explanation, from what is known; with no cause, the table and no fix."""
+    cause = causes.by_name(name) if name is not None else None
+    culprit = _culprit(evidence, finding)
+    fixes = tuple(_fix(m) for m in finding.mends) if finding is not None else ()
+    return Explanation(
+        error=evidence.error,
+        certainty=finding.certainty if finding is not None else "possible",
+        headline=_headline(evidence, finding, culprit),
+        environment=environment(),
+        cause=cause,
+        culprit=culprit,
+        root=_root(evidence, finding),
+        trail=_trail(evidence, finding, cause),
+        operands=_operands(evidence, culprit),
+        also=_also(evidence, culprit),
+        fixes=tuple(f for f in fixes if f is not None),
+        notes=tuple(finding.notes) if finding is not None else _notes(evidence),
+        sources=_sources(evidence),
+    )
+
+
+def environment() -> Environment:
+    """The versions, whether CUDA is simulated, and the rank in a distributed run."""
+    torch = values.torch()
+    simulate = sys.modules.get("whydevice.simulate")
+    rank = os.environ.get("RANK", "")
+    return Environment(
+        platform.python_version(),
+        str(torch.__version__) if torch is not None else "",
+        bool(simulate is not None and simulate.active()),
+        int(rank) if rank.isdigit() else None,
+    )
+
+
+def _culprit(evidence: Evidence, finding: Finding | None) -> Culprit | None:
+    wrong = evidence.wrong
+    expression = finding.culprit if finding is not None else None
+    if expression is None and wrong is not None:
+        expression = wrong.expression
+    if expression is None or evidence.user is None:
+        return None
+    line = getattr(evidence.node, "lineno", None)
+    if wrong is not None:
+        line = getattr(wrong.leaf.node, "lineno", line)
+    device = wrong.device if wrong is not None else evidence.wrong_device
+    return Culprit(expression, device, evidence.wanted, evidence.user.source.path, line)
+
+
+def _headline(evidence: Evidence, finding: Finding | None, culprit: Culprit | None) -> str:
+    if finding is not None and finding.headline:
+        return finding.headline
+    if culprit is None:
+        devices = " and ".join(evidence.error.devices) or "different devices"
+        return f"operands are on {devices}"
+    other = _other(evidence)
+    where = f"`{other}` is on {culprit.wanted}" if other else f"the other operands are on {culprit.wanted}"
+    verb = "needs to be" if evidence.direction == "wording" else ""
+    if verb:
+        return f"`{culprit.expression}` is on {culprit.device}, but it has to be on {culprit.wanted}"
+    return f"`{culprit.expression}` is on {culprit.device}, but {where}"
+
+
+def _other(evidence: Evidence) -> str | None:
+    """The operand on the wanted device that the culprit disagrees with."""
+    ranked = sorted(evidence.leaves, key=lambda one: not one.is_module)
+    for one in ranked:
+        if one.value is not MISSING and (one.is_tensor or one.is_module) and evidence.wanted is not None:
+            if one.device == evidence.wanted and not one.is_scalar:
+                return one.expression
+    return next((one.expression for one in evidence.leaves if one.inferred and one.device == evidence.wanted), None)
+
+
+def place(node: ast.AST, scope: Scope, note: str = "") -> Place:
+    """A node as a place, with the source of its line and its columns in characters."""
+    line = int(getattr(node, "lineno", 0) or 0)
+    source = scope.source
+    has_end = getattr(node, "end_lineno", None) is not None
+    one_line = has_end and node.end_lineno == line  # type: ignore[attr-defined]
+    function = None
+    if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        owner = source.enclosing_class(scope.node)
+        function = f"{owner.name}.{scope.node.name}" if owner is not None else scope.node.name
+    return Place(
+        source.path,
+        line,
+        source.line(line),
+        note,
+        source.column(node) if has_end else None,
+        node.end_lineno if one_line else None,  # type: ignore[attr-defined]
+        source.end_column(node) if one_line else None,
+        function,
+    )
+
+
+def _root(evidence: Evidence, finding: Finding | None) -> Place | None:
+    if finding is None:
+        return None
+    if finding.root_node is not None and finding.root_scope is not None:
+        return place(finding.root_node, finding.root_scope, finding.root_note)
+    if finding.root is not None:
+        return place(finding.root.node, finding.root.scope, finding.root_note)
+    return None
+
+
+def _trail(evidence: Evidence, finding: Finding | None, cause: Cause | None) -> tuple[Place, ...]:
+    """From where it was made to where it failed."""
+    found: list[Place] = []
+    if finding is not None:
+        found += [place(node, scope, note) for node, scope, note in finding.trail]
+        root = _root(evidence, finding)
+        if root is not None:
+            found.append(root)
+    if evidence.user is not None and evidence.node is not None:
+        wrong = evidence.wrong
+        target: ast.AST = evidence.node
+        note = ""
+        if wrong is not None and wrong.leaf.scope is evidence.user and hasattr(wrong.leaf.node, "lineno"):
+            target = wrong.leaf.node
+            note = _described(wrong.leaf)
+        failing = place(target, evidence.user, note)
+        if not any(p.file == failing.file and p.line == failing.line and p.column == failing.column for p in found):
+            found.append(failing)
+    unique: list[Place] = []
+    for each in found:
+        if each.line and each not in unique:
+            unique.append(each)
+    return tuple(unique[-MOST_TRAIL:])
+
+
+def _described(leaf: Leaf) -> str:
+    if leaf.value is MISSING:
+        return f"on {leaf.device}" if leaf.device not in (None, NOT_A_TENSOR) else ""
+    if leaf.is_tensor:
+        return f"{values.describe(leaf.value)} on {leaf.device}"
+    if leaf.is_module:
+        return f"{values.describe(leaf.value)}" + (f" on {leaf.device}" if leaf.device else "")
+    return ""
+
+
+def _operands(evidence: Evidence, culprit: Culprit | None) -> tuple[Operand, ...]:
+    found: list[Operand] = []
+    for one in evidence.leaves:
+        chosen = [one] if one.value is not MISSING or one.inferred else [one, *one.parts]
+        for leaf in chosen:
+            if leaf.device == NOT_A_TENSOR or (leaf.device is None and not leaf.held):
+                continue
+            found.append(_operand(leaf, culprit))
+            if not (leaf.is_tensor or leaf.is_module):
+                found += _items(leaf)
+    return tuple(dict.fromkeys(found))
+
+
+def _items(leaf: Leaf) -> list[Operand]:
+    return [
+        Operand(
+            f"{leaf.expression}{h.path if h.path.startswith('[') else '.' + h.path}", h.device, _kind(h.kind), None,
+            values.dtype_of(h.tensor), values.shape_of(h.tensor), leaf.scope.source.path,
+            getattr(leaf.node, "lineno", None), False, values.describe(h.tensor),
+        )
+        for h in leaf.held[:4]
+    ]
+
+
+def _kind(text: str) -> Kind:
+    return text if text in ("tensor", "parameter", "buffer", "attribute", "module") else "tensor"  # type: ignore[return-value]
+
+
+def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
+    tensor = leaf.value if leaf.is_tensor else None
+    kind: Kind = "module" if leaf.is_module else "unknown" if leaf.value is MISSING else "tensor"
+    if tensor is not None:
+        kind = _tensor_kind(leaf)
+    device = leaf.device
+    if leaf.is_module and device is None:
+        device = ", ".join(sorted(leaf.devices())) or None
+    role = leaf.role if leaf.role is not None and not leaf.role.isdigit() else None
+    what = values.describe(leaf.value) if tensor is not None or leaf.is_module else type(leaf.value).__name__
+    return Operand(
+        leaf.expression, device, kind, role,
+        values.dtype_of(tensor) if tensor is not None else None,
+        values.shape_of(tensor) if tensor is not None else None,
+        leaf.scope.source.path, getattr(leaf.node, "lineno", None),
+        culprit is not None and leaf.expression == culprit.expression,
+        "" if leaf.value is MISSING else what, leaf.inferred,
+    )
+
+
+def _tensor_kind(leaf: Leaf) -> Kind:
+    if values.is_parameter(leaf.value):
+        return "parameter"
+    if isinstance(leaf.node, ast.Attribute):
+        from .evidence.attributes import kind_in
+        from .evidence.evaluate import try_evaluate
+
+        held = kind_in(try_evaluate(leaf.node.value, leaf.scope), leaf.node.attr)
+        if held is not None:
+            return _kind(held)
+    return "tensor"
+
+
+def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
+    """The other operands of the same call that are on the wrong device."""
+    found = []
+    for wrong in evidence.wrongs[1:]:
+        if culprit is None or wrong.expression == culprit.expression or evidence.user is None:
+            continue
+        if wrong.proven and wrong.leaf.value is not MISSING and evidence.wanted is not None:
+            line = getattr(wrong.leaf.node, "lineno", 0)
+            found.append(Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line))
+    return tuple(dict.fromkeys(found))
+
+
+def _fix(mend: Mend) -> Fix | None:
+    if not mend.edits:
+        return Fix(mend.title, "manual", reason=mend.reason) if mend.reason else None
+    try:
+        edits.plan(mend.edits)
+        diff = edits.unified_diff(mend.edits, os.getcwd())
+    except (edits.EditError, OSError):
+        return None
+    return Fix(mend.title, mend.applicability, tuple(mend.edits), diff, None, mend.reason)
+
+
+def _notes(evidence: Evidence) -> tuple[str, ...]:
+    if evidence.user is None:
+        return ("No frame of your own code is in this traceback.",)
+    return ("What made the operands disagree could not be proven.",)
+
+
+def _sources(evidence: Evidence) -> dict[str, str]:
+    return {s.source.path: "".join(s.source.lines) for s in evidence.scopes if s.live is not None and not s.live.library}
+
+
+__all__: list[Any] = ["compose", "environment", "flat", "place"]

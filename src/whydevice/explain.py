@@ -1,0 +1,94 @@
+"""The whole way, left to right: read the message, gather the evidence, ask the causes, compose the explanation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from . import messages
+from .types import DeviceError, Explanation
+
+if TYPE_CHECKING:
+    from .causes._finding import Finding
+    from .evidence.collect import Evidence
+
+
+def explain(exc: BaseException) -> Explanation | None:
+    """Explain an exception while its frames are alive; None when it is no device error.
+
+    Runs no torch operation and keeps no reference to a frame, tensor or module.
+    """
+    found = device_error(exc)
+    if found is None:
+        return None
+    holder, error = found
+    import torch
+
+    from .compose import compose
+    from .evidence.collect import collect
+
+    with torch._C.DisableTorchFunction():
+        evidence = collect(holder, error)
+        if evidence.error.ambiguous and not disagree(evidence):
+            return None
+        name, finding = diagnose(evidence)
+        return compose(evidence, name, finding)
+
+
+def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None:
+    """The device error in an exception or in those it was raised from: the deepest that has frames."""
+    from .evidence.frames import exceptions
+
+    best: tuple[BaseException, DeviceError] | None = None
+    for each in exceptions(exc):
+        error = messages.read(type(each).__name__, text_of(each)) or _bare_assert(each)
+        if error is not None and (best is None or each.__traceback__ is not None):
+            best = (each, error)
+    return best
+
+
+def text_of(exc: BaseException) -> str:
+    """The text of an exception, without calling a `__str__` of the user's."""
+    args = BaseException.args.__get__(exc)  # type: ignore[attr-defined]
+    return args[0] if args and type(args[0]) is str else ""
+
+
+def _bare_assert(exc: BaseException) -> DeviceError | None:
+    """`assert a.device == b.device` raises without a word: only the line that failed tells."""
+    if type(exc) is not AssertionError or text_of(exc) or exc.__traceback__ is None:
+        return None
+    import linecache
+
+    tb = exc.__traceback__
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    line = linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno).strip()
+    if not line.startswith("assert") or ".device" not in line or "torch" not in sys.modules:
+        return None
+    return DeviceError("AssertionError", "", "X1")
+
+
+def disagree(evidence: Evidence) -> bool:
+    """Whether the operands really are on several devices (else the wording meant a dtype)."""
+    from .evidence.operands import flat
+
+    devices = {d for one in [*flat(evidence.leaves), *flat(evidence.inner)] for d in one.devices()}
+    return len(devices) > 1
+
+
+def diagnose(evidence: Evidence) -> tuple[str | None, Finding | None]:
+    """The first cause that the evidence proves, with what it found."""
+    from . import causes
+    from .edits import EditError
+
+    for module in causes.modules():
+        try:
+            finding = module.find(evidence)
+        except EditError as error:
+            if os.environ.get("WHYDEVICE_DEBUG"):
+                print(f"whydevice: {module.NAME}: {error}", file=sys.stderr)
+            continue
+        if finding is not None:
+            return module.NAME, finding
+    return None, None
