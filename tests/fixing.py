@@ -1,7 +1,7 @@
-"""A stand-in for the pipeline that takes its explanation from the error's own text, for tests of the fix loop.
+"""A stand-in for the pipeline that takes its explanation from the error's text, to test the fix loop.
 
-A script calls `need(name, value, *fixes)`: unless the value is "cuda", that raises a device error whose explanation
-proposes the fixes, each `(applicability, line, column, end_line, end_column, text)`.
+A script calls `need(name, value, *fixes)`: unless the value is "cuda", that raises a device error whose
+explanation proposes the fixes, each `(applicability, line, column, end_line, end_column, text)`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def explain(exc):
     name, value, line, fixes = json.loads(text.removeprefix("device "))
     file = sys.modules["__main__"].__file__
     return Explanation(
-        DeviceError("RuntimeError", text, "A1"), "certain", f"`{name}` is on {value}", Environment("3", "2", True),
+        DeviceError("RuntimeError", text, "A1"), "certain", f"`{name}` is on {value}",
+        Environment("3", "2", True),
         culprit=Culprit(name, value, "cuda", file, line),
         trail=(Place(file, line),),
         fixes=tuple(Fix(f"move {name}", kind, (Edit(file, *edit),)) for kind, *edit in fixes),

@@ -1,4 +1,4 @@
-"""Run scripts in real processes, with the package of this tree and an environment that changes nothing else."""
+"""Run scripts in real processes, with the package of this tree and an environment that adds nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SRC = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[1] / "src"), os.environ.get("PYTHONPATH")]))
+_OURS = str(Path(__file__).resolve().parents[1] / "src")
+SRC = os.pathsep.join(filter(None, [_OURS, os.environ.get("PYTHONPATH")]))
 
 MISMATCH = """\
 import torch
@@ -37,7 +38,7 @@ _fake("whydevice.render.terminal", write=_write)
 def shifted(a):
     raise RuntimeError("Tensor on device meta is not on the expected device cpu!")
 """
-"""Stands in for torch and for the pipeline where a test is about the hooks alone: torch takes seconds to import."""
+"""Stands in for torch and for the pipeline where a test is about the hooks alone: torch is slow to import."""
 
 LIGHT_MISMATCH = LIGHT + "shifted(3)\n"
 
@@ -51,8 +52,9 @@ def environment(**extra: str) -> dict[str, str]:
     return env | extra
 
 
-def run(*args: Any, cwd: Path | str, timeout: float = 120, env: dict[str, str] | None = None, **kw: Any) -> Any:
+def run(*args: Any, cwd: Path | str, env: dict[str, str] | None = None, **kw: Any) -> Any:
     """The finished process of this Python with `args`."""
+    timeout = kw.pop("timeout", 120)
     return subprocess.run(
         [sys.executable, *map(str, args)],
         cwd=cwd,

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fixing import fix
 
+from fixing import fix
 from whydevice.mending import edited_lines, moved_line
 from whydevice.types import Edit
 
@@ -76,7 +76,9 @@ def test_a_fix_that_does_not_help_is_taken_back_and_the_next_one_tried(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "bad", ['unknown_name', 'None.cuda', '{}["k"]', '(lambda: 1 / 0)()'], ids=["name", "attribute", "key", "zero"]
+    "bad",
+    ["unknown_name", "None.cuda", '{}["k"]', "(lambda: 1 / 0)()"],
+    ids=["name", "attribute", "key", "zero"],
 )
 def test_a_fix_that_breaks_the_script_is_taken_back(bad: str, tmp_path: Path) -> None:
     text = f'x = "cpu"\nneed("x", x, ["safe", 1, 4, 1, 9, {bad!r}])\n'
@@ -88,7 +90,8 @@ def test_a_fix_that_breaks_the_script_is_taken_back(bad: str, tmp_path: Path) ->
 
 
 def test_a_fix_whose_name_fails_elsewhere_is_taken_back(tmp_path: Path) -> None:
-    text = 'x = "cpu"\nneed("x", x, ["safe", 1, 0, 1, 9, \'w = x = "cuda"; del w\'])\nif x == "cuda": print(w)\n'
+    fixed = 'w = x = "cuda"; del w'
+    text = f'x = "cpu"\nneed("x", x, ["safe", 1, 0, 1, 9, {fixed!r}])\nif x == "cuda": print(w)\n'
     assert fix(tmp_path, text).returncode == 1
     assert _script(tmp_path) == text
 
@@ -142,7 +145,7 @@ def test_json_holds_every_round_and_what_was_verified(tmp_path: Path) -> None:
 
 
 def test_arguments_and_folder_reach_every_round(tmp_path: Path) -> None:
-    text = 'import os, sys\nx = "cpu"\nneed("x", x, ["safe", 2, 4, 2, 9, \'"cuda"\'])\nsys.exit(len(sys.argv))\n'
+    text = 'import sys\nx = "cpu"\nneed("x", x, ["safe", 2, 4, 2, 9, \'"cuda"\'])\nsys.exit(len(sys.argv))\n'
     assert fix(tmp_path, text, args=("--fix", "b c")).returncode == 3
 
 
@@ -164,7 +167,9 @@ def test_without_simulation_one_run_is_all(tmp_path: Path) -> None:
     assert done.stderr.count("Traceback") == 1
 
 
-@pytest.mark.parametrize("options", [("--diff",), ("--simulate-cuda", "--diff"), ("--simulate-cuda", "--diff", "--fix")])
+@pytest.mark.parametrize(
+    "options", [("--diff",), ("--simulate-cuda", "--diff"), ("--simulate-cuda", "--diff", "--fix")]
+)
 def test_a_diff_is_printed_and_nothing_is_changed(options: tuple[str, ...], tmp_path: Path) -> None:
     text = "import os\n" + 'os.chdir("/")\n' + 'x = "cpu"\nneed("x", x, ["safe", 3, 4, 3, 9, \'"cuda"\'])\n'
     done = fix(tmp_path, text, *options)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import MISMATCH, environment, why
 
+from processes import MISMATCH, environment, why
 from whydevice.options import UsageError, parse
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from processes import outcome, run, why
 
 ORDINARY = {
@@ -53,7 +54,8 @@ ORDINARY = {
     "interrupt": "import atexit; atexit.register(print, 'bye')\nraise KeyboardInterrupt",
     "signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
     "abort": "import os; os.abort()",
-    "thread": "import threading\nt = threading.Thread(target=int, args=('x',), name='t')\nt.start()\nt.join()\nprint('on')",
+    "thread": "import threading\nt = threading.Thread(target=int, args=('x',), name='t')\n"
+    "t.start()\nt.join()\nprint('on')",
     "thread_exit": "import threading, sys\nt = threading.Thread(target=sys.exit)\nt.start(); t.join()",
     "unraisable": "class A:\n    def __del__(self): 1 / 0\na = A()\ndel a",
     "at_exit": "import atexit\natexit.register(int, 'x')\nprint('end')",
@@ -71,7 +73,8 @@ ORDINARY = {
 WITH_TORCH = {
     "shape": "import torch\ntorch.ones(3, 4) @ torch.ones(3, 4)",
     "dtype": "import torch\ntorch.nn.Linear(2, 2)(torch.ones(2, 2, dtype=torch.float64))",
-    "device_word": "import torch\ntorch.device('nothing')",
+    "device_word": "import torch\nraise RuntimeError('the device cuda:0 of this text says nothing')",
+    "bare_assert": "import torch\nassert torch.ones(3).shape == 4",
     "torch_index": "import torch\ntorch.ones(3)[5]",
 }
 
@@ -104,7 +107,7 @@ def test_the_command_line_adds_nothing_to_an_ordinary_error_of_torch(name: str, 
 def test_importing_whydevice_adds_nothing_to_an_ordinary_error(tmp_path: Path) -> None:
     # Compared with a neutral import, so that the line numbers agree.
     script = tmp_path / "script.py"
-    names = ("value", "cause", "group", "user", "broken_str", "exit_text", "thread", "unraisable", "hook", "recursion")
+    names = ("value", "cause", "group", "user", "broken_str", "exit_text", "thread", "unraisable", "hook")
     for name in names:
         ends = []
         for module in ("json", "whydevice"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from processes import environment, outcome, run, why
 
 FRAMEWORKS = Path(__file__).parent / "data" / "frameworks"

@@ -1,4 +1,4 @@
-"""Ranks: one full report a node, one line for each other rank, and torchrun's own files and statuses untouched."""
+"""Ranks: one full report a node, one line for each other, torchrun's own files and statuses untouched."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from processes import environment, run
 
 SCRIPT = """\

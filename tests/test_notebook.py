@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from processes import environment
 
 BAD = "import torch\ndef shifted(a):\n    return a - torch.ones(3, device='meta')"

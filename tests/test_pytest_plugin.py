@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from processes import environment, run
 
 TESTS = """\
@@ -41,7 +42,8 @@ def _pytest(folder: Path, *options: str, text: str = TESTS, plugin: bool = True)
     (folder / "test_it.py").write_text(textwrap.dedent(text))
     ours = ["-p", "whydevice.catch.pytest_plugin"] if plugin else []
     flags = ["-p", "no:cacheprovider", "-p", "no:whydevice", *ours, "-q", "--color=no"]
-    return run("-m", "pytest", *flags, *options, cwd=folder, env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD=""))
+    env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="")
+    return run("-m", "pytest", *flags, *options, cwd=folder, env=env)
 
 
 def _sections(text: str) -> int:

@@ -29,6 +29,7 @@ _WORDS = (
 )  # fmt: skip
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
+_TRACEBACK = BaseException.__dict__["__traceback__"]
 
 listeners: list[Callable[[Explanation], None]] = []
 """Called with each explanation when it is shown first: `--json` and `--fix` collect them so."""
@@ -99,7 +100,7 @@ def _silent(explanation: Explanation) -> None:
 
 
 def suspect(exc: object) -> bool:
-    """True when `exc` may be a device error: torch is loaded and a word in the text hints at a device.
+    """True when `exc` may be a device error: torch is loaded and a word in its text hints at a device.
 
     Reads `args` only; a user's `__str__` is not called.
     """
@@ -111,7 +112,17 @@ def suspect(exc: object) -> bool:
                 low = (text if len(text) <= 2 * _TEXT else text[:_TEXT] + text[-_TEXT:]).lower()
                 if any(word in low for word in _WORDS):
                     return True
+        if type(each) is AssertionError and _asks_for_device(each):
+            return True
     return False
+
+
+def _asks_for_device(exc: AssertionError) -> bool:
+    """True when the code that failed an `assert` reads a `.device`: such an `assert` has no text."""
+    trace = _TRACEBACK.__get__(exc)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and "device" in trace.tb_frame.f_code.co_names
 
 
 def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseException | None]:

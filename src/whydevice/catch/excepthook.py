@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 
 from .. import guard
@@ -15,31 +16,50 @@ if TYPE_CHECKING:
     Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 
-def make(previous: Hook) -> Hook:
-    """A hook that calls `previous` and then explains."""
+class ExceptHook:
+    """A hook that calls the one before it and then explains. `__whydevice__` is the one before."""
 
-    def excepthook(type_: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    def __init__(self, previous: Hook) -> None:
+        self.__whydevice__ = previous
+        self.__name__ = self.__qualname__ = "excepthook"
+
+    def __call__(
+        self, type_: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
         try:
             if isinstance(value, BaseException) and trace is value.__traceback__:
                 guard.tidy(value)
                 trace = value.__traceback__
-            previous(type_, value, trace)
+            self.__whydevice__(type_, value, trace)
         finally:
             guard.show(value)
             del value, trace
 
-    excepthook.__whydevice__ = previous  # type: ignore[attr-defined]
-    return excepthook
+    def __eq__(self, other: object) -> bool:
+        # wandb prints the traceback itself and calls the hook before it only if that is not the interpreter's
+        # own: over the interpreter's own we must count as it, or an ordinary error is printed twice.
+        return other is self or (other is sys.__excepthook__ and self.__whydevice__ is other)
+
+    __hash__ = object.__hash__
 
 
 def install() -> None:
     """Put our hook on top, unless it is there already. One that was replaced meanwhile goes on top again."""
     if not hasattr(sys.excepthook, "__whydevice__"):
-        sys.excepthook = make(sys.excepthook)
+        sys.excepthook = ExceptHook(sys.excepthook)
+        atexit.unregister(_at_exit)
+        atexit.register(_at_exit)
+
+
+def _at_exit() -> None:
+    """Explain what ended the process, where a tool has put a hook over ours that never calls it."""
+    if not hasattr(getattr(sys, "excepthook", None), "__whydevice__") and "IPython" not in sys.modules:
+        guard.show(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
 
 
 def uninstall() -> None:
     """Put back what was there, if ours is still on top; a hook put over ours keeps the chain it has."""
+    atexit.unregister(_at_exit)
     previous = getattr(sys.excepthook, "__whydevice__", None)
     if previous is not None:
         sys.excepthook = previous
