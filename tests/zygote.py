@@ -11,12 +11,14 @@ stderr, timeout, env}; it answers {"status": exit status, or 124 after `timeout`
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from typing import Any, NoReturn
 
 
@@ -86,6 +88,7 @@ def _fork_for_our_command() -> None:
         pid = os.fork()
         if pid == 0:
             subprocess.run = real
+            _forget_exit_handlers()
             for target, name in ((1, "stdout"), (2, "stderr")):
                 where = options.get(name)
                 if where == subprocess.DEVNULL:
@@ -99,9 +102,15 @@ def _fork_for_our_command() -> None:
     subprocess.run = run  # type: ignore[assignment]
 
 
+def _forget_exit_handlers() -> None:
+    """Drop what this fork would clean up on its parent's behalf, such as the parent's temporary folders."""
+    atexit._clear()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
+
+
 def _command(argv: list[str]) -> NoReturn:
     """Run `python -m whydevice ARGV` and end as the interpreter would, without its teardown."""
-    import atexit
     import threading
     import traceback
 
