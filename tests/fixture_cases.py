@@ -17,11 +17,13 @@ GAPS = ("raises", "explained", "mended", "fixed")
 class Case:
     """One failing script and the truth about it, as `case.json` has it.
 
-    `known_gap` says, by check, why the product is not right on this fixture yet.
+    `also_true` are further causes that a reader would accept as the truth. `known_gap` says, by check, why the
+    product is not right on this fixture yet.
     """
 
     folder: Path
     cause: str
+    also_true: tuple[str, ...]
     line: int
     message: str
     culprit: tuple[str, ...]
@@ -38,13 +40,14 @@ class Case:
 class NearMiss:
     """A script that looks like the cause `near`, and is not.
 
-    It ends `ok`, with an exception of the type `ends`, or (`error`) with a mismatch of another `cause`.
+    It ends `ok`, with an exception of the type `ends`, or (`error`) with a device error of one of
+    `causes`; with any or none where that is empty.
     """
 
     folder: Path
     near: str
     ends: str
-    cause: str | None
+    causes: tuple[str, ...]
     gpus: int
     known_gap: dict[str, str] = field(default_factory=dict)
 
@@ -71,6 +74,7 @@ def cases() -> list[Case]:
             Case(
                 folder=path.parent,
                 cause=data["cause"],
+                also_true=tuple(data.get("also_true", ())),
                 line=data["raises"]["line"],
                 message=data["raises"]["message_contains"],
                 culprit=tuple(data["culprit"]),
@@ -87,8 +91,9 @@ def near_misses() -> list[NearMiss]:
     found = []
     for path in sorted(ROOT.glob("near-miss/*/case.json")):
         data = _read(path)
+        causes = [data["cause"], *data.get("also_true", ())] if "cause" in data else []
         gap = data.get("known_gap", {})
-        found.append(NearMiss(path.parent, data["near"], data["ends"], data.get("cause"), data["gpus"], gap))
+        found.append(NearMiss(path.parent, data["near"], data["ends"], tuple(causes), data["gpus"], gap))
     return found
 
 
