@@ -12,7 +12,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 PYTHON = $(if $(findstring /,$(PY)),$(abspath $(PY)),$(PY))
 WORKERS ?= auto
-DEMO := fixtures/tensor-without-device/lstm_hidden_state/script.py
+DEMO := fixtures/to-result-discarded/train_loop_bare_to/script.py
 
 ifneq ($(origin PY),file)
 READY :=
@@ -32,11 +32,11 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	@rm -rf build/demo && mkdir -p build/demo && cp $(DEMO) build/demo/train.py
-	@echo '$$ python -m whydevice --simulate-cuda train.py'
-	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda train.py; test $$? -eq 1
-	@echo && echo '$$ python -m whydevice --simulate-cuda --fix train.py'
-	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda --fix train.py
+	@rm -rf build/demo && mkdir -p build/demo && cp $(DEMO) build/demo/
+	@echo '$$ python -m whydevice --simulate-cuda script.py'
+	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda script.py; test $$? -eq 1
+	@echo && echo '$$ python -m whydevice --simulate-cuda --fix script.py'
+	@cd build/demo && $(PYTHON) -m whydevice --simulate-cuda --fix script.py
 
 test: $(READY)
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup

@@ -17,8 +17,8 @@ GAPS = ("raises", "explained", "mended", "fixed")
 class Case:
     """One failing script and the truth about it, as `case.json` has it.
 
-    `also_true` are further causes that a reader would accept as the truth. `known_gap` says, by check, why the
-    product is not right on this fixture yet.
+    `also_true` are further causes that a reader would accept as the truth. `known_gap` says, by check, why
+    the product is not right on this fixture yet.
     """
 
     folder: Path

@@ -100,9 +100,14 @@ each_near_miss = pytest.mark.parametrize("near_miss", grouped(NEAR_MISSES))
 
 
 @each_case
-def test_raises_where_the_fixture_says(case: Case, runs: Runs, request: pytest.FixtureRequest) -> None:
+def test_raises_where_the_fixture_says(
+    case: Case, runs: Runs, bless: bool, real_cuda: bool, request: pytest.FixtureRequest
+) -> None:
     expected_gap(request, case, "raises")
     result = runs.explained(case).result
+    if real_cuda and bless:
+        record = json.dumps(_recorded(runs.explained(case)), indent=1)
+        (case.folder / "cuda.json").write_text(record + "\n")
     assert result.status == 1, str(result)
     assert raise_line(result.stderr) == case.line, str(result)
     assert case.message in last_traceback(result.stderr), str(result)
@@ -213,22 +218,16 @@ def test_forked_mending_does_what_a_real_process_does(
     assert (folders[0] / "script.py").read_text() == (folders[1] / "script.py").read_text()
 
 
-@each_case
-def test_agrees_with_the_record_of_a_real_device(
-    case: Case, runs: Runs, bless: bool, real_cuda: bool
-) -> None:
-    record = case.folder / "cuda.json"
-    if real_cuda and bless:
-        record.write_text(json.dumps(_recorded(runs.explained(case)), indent=1) + "\n")
-    if not record.exists():
-        pytest.skip("not recorded on a device yet")
-    told = json.loads(record.read_text())
+@pytest.mark.parametrize("case", grouped([c for c in CASES if (c.folder / "cuda.json").exists()]))
+def test_agrees_with_the_record_of_a_real_device(case: Case, runs: Runs) -> None:
+    told = json.loads((case.folder / "cuda.json").read_text())
     run = runs.explained(case)
     assert raise_line(run.result.stderr) == told["line"]
     assert told["message"] in last_traceback(run.result.stderr)
 
 
 def _recorded(run: Run) -> dict[str, Any]:
+    """What a real device said, for the simulation to agree with."""
     import torch
 
     return {
@@ -246,3 +245,18 @@ def test_every_fixture_is_whole() -> None:
     strays = [d for d in ROOT.glob("*/*") if d.is_dir() and not (d / "case.json").exists()]
     assert not strays
     assert len({case.folder.name for case in CASES}) == len(CASES), "two fixtures of one name"
+
+
+def test_readme_shows_what_is_printed(runs: Runs, bless: bool, real_cuda: bool) -> None:
+    if real_cuda:
+        pytest.skip("the example is of the simulated run")
+    (case,) = [case for case in CASES if case.id == "to-result-discarded/train_loop_bare_to"]
+    readme = ROOT.parent / "README.md"
+    head, fence, rest = readme.read_text(encoding="utf-8").partition("```text\n")
+    shown, end, rest = rest.partition("```\n")
+    assert fence and end
+    printed = report_of(runs.explained(case).result.stderr)
+    if bless:
+        readme.write_text(f"{head}{fence}{printed}{end}{rest}", encoding="utf-8")
+    else:
+        assert shown == printed
