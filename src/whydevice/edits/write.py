@@ -60,8 +60,7 @@ def _target(path: str, text: str, source: Source | None) -> _Target:
         raise EditError(f"{path} has changed since it was read")
     if not stat.S_ISREG(status.st_mode):
         raise EditError(f"{path} is not a regular file")
-    # The superuser may write everywhere; a file that nobody is meant to write is still left alone.
-    if not os.access(real, os.W_OK) or not status.st_mode & 0o222:
+    if not os.access(real, os.W_OK):
         raise EditError(f"{path} is not writable")
     if status.st_nlink > 1:
         raise EditError(f"{path} has several hard links, which replacing it would part")
