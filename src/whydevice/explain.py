@@ -29,7 +29,7 @@ def explain(exc: BaseException) -> Explanation | None:
     from .evidence.collect import collect
 
     with torch._C.DisableTorchFunction():
-        evidence = collect(holder, error)
+        evidence = collect(holder, error, exc)
         if evidence.error.ambiguous and not disagree(evidence):
             return None
         name, finding = diagnose(evidence)

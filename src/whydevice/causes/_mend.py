@@ -131,7 +131,10 @@ def moved_in_call(evidence: Evidence, step: Step) -> ast.Call | None:
 def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
     """The edit that puts a value on the wanted device: beside its moved siblings, else where it is made, else
     at the first place on its way where an expression for the device is in scope."""
-    for attempt in (_beside_siblings, _at_root, _outward):
+    root = steps[-1]
+    in_function = root.kind == "factory" and not isinstance(root.scope.node, ast.Module)
+    order = (_at_root, _beside_siblings, _outward) if in_function else (_beside_siblings, _at_root, _outward)
+    for attempt in order:
         mend = attempt(evidence, steps)
         if mend is not None:
             return mend
@@ -149,11 +152,38 @@ def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
                 if mend is not None:
                     mend.title = "move it like what stands beside it"
                     return mend
+    at_use = _moved_at_use(evidence, steps)
+    if at_use is not None:
+        return at_use
     for step in [steps[0], *(s for s in steps if s.kind == "parameter")]:
         call = moved_in_call(evidence, step) if step.editable else None
         if call is not None and isinstance(step.node, ast.expr):
             return _appended(step, text_of_move(call, step.scope), "move it like the argument beside it")
     return None
+
+
+def _moved_at_use(evidence: Evidence, steps: list[Step]) -> Mend | None:
+    """Where what was unpacked beside it is moved at its use (`a, b = batch; f(a.to(device))`): likewise at the use."""
+    for index, step in enumerate(steps):
+        if step.kind != "assign" or not isinstance(step.stmt, ast.Assign) or not step.editable:
+            continue
+        beside = set(target_names(step.stmt.targets[0])) - {step.name}
+        use = next((s for s in reversed(steps[:index]) if s.scope is step.scope and isinstance(s.node, ast.expr)), None)
+        if not isinstance(step.stmt.targets[0], ast.Tuple) or use is None:
+            continue
+        for call in moves_in(own_nodes(step.scope.node)):
+            moved = ast.unparse(call.func.value)  # type: ignore[attr-defined]
+            if moved in beside and is_move_to(call, step.scope, evidence.wanted or "", evidence.inference):
+                if isinstance(step.scope.source.parent(call), ast.Assign | ast.Tuple):
+                    continue
+                return _appended(use, text_of_move(call, step.scope), "move it where it is passed, like what came with it")
+    return None
+
+
+def _name_movable(step: Step) -> bool:
+    """Whether what the name holds now, where it is still alive, can be moved at all."""
+    held = step.scope.locals.get(step.name, MISSING) if step.scope.frame is not None and step.kind == "assign" else MISSING
+    return held is MISSING or values.is_tensor(held) or values.is_module(held) or values.class_attribute(type(held), "to") is not None
 
 
 def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -321,6 +351,8 @@ def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
                     return mend
             if step.kind not in ("assign", "parameter", "use", "loop", "item") or not isinstance(step.node, ast.expr):
                 continue
+            if strict and _one_of_several(step, steps):
+                continue
             anchor = best_anchor(evidence, step.scope, step.node)
             if anchor is None or (strict and not usable(anchor, step, evidence)):
                 continue
@@ -331,6 +363,25 @@ def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if mend is not None:
                 return mend
     return None
+
+
+def _one_of_several(step: Step, steps: list[Step]) -> bool:
+    """`x, y = data[0]` for a single call: only what the call needs is moved, at the call."""
+    return (
+        step.kind == "assign"
+        and isinstance(step.stmt, ast.Assign)
+        and isinstance(step.stmt.targets[0], ast.Tuple)
+        and steps[0].scope is step.scope
+        and steps[-1].kind in ("construct", "library", "unknown", "loader")
+    )
+
+
+def movable(node: ast.AST, scope: Scope) -> bool:
+    """Whether a value has a `.to()` of its own: a tensor, a module, or an object whose class defines it."""
+    held = try_evaluate(node, scope)
+    if held is MISSING or values.is_tensor(held) or values.is_module(held):
+        return True
+    return values.class_attribute(type(held), "to") is not None
 
 
 def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None = None) -> Mend | None:
@@ -359,6 +410,8 @@ def _appended(step: Step, text: str | None, title: str) -> Mend | None:
     if text is None or not isinstance(step.node, ast.expr):
         return None
     if isinstance(step.node, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant):
+        return None
+    if not movable(step.node, step.scope) or (step.name and not _name_movable(step)):
         return None
     made = edits.append_method(source_of(step.scope), step.node, text)
     return Mend(title, made, step.node, step.scope)

@@ -25,7 +25,7 @@ import ast
 
 from .. import edits
 from ..evidence.collect import Evidence
-from ..evidence.scopes import bindings_of
+from ..evidence.scopes import Scope, bindings_of
 from ..evidence.steps import Step
 from ..types import Edit
 from ._facts import discarded_moves
@@ -41,13 +41,19 @@ def find(evidence: Evidence) -> Finding | None:
     for step in evidence.steps:
         if not step.editable:
             continue
-        names = {step.name} if step.name else {step.text()}
-        if isinstance(step.node, ast.Name | ast.Attribute):
-            names.add(step.text())
-        statement = next(discarded_moves(evidence, step.scope, names), None)
-        if statement is not None:
-            return _finding(evidence, step, statement)
+        for scope, names in _names(step):
+            statement = next(discarded_moves(evidence, scope, names), None)
+            if statement is not None:
+                return _finding(evidence, Step(step.kind, step.node, scope), statement)
     return None
+
+
+def _names(step: Step) -> list[tuple[Scope, set[str]]]:
+    """The names of the value at a step; a parameter's name is the callee's, its argument the caller's."""
+    text = step.text() if isinstance(step.node, ast.Name | ast.Attribute) else ""
+    if step.kind == "parameter":
+        return [(step.extra["callee"], {step.name}), (step.scope, {text})]
+    return [(step.scope, {step.name or text, text} - {""})]
 
 
 def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:

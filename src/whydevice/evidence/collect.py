@@ -74,10 +74,13 @@ class Evidence:
         return self.tracer.trace(node, scope, self.wrong_device)
 
 
-def collect(exc: BaseException, error: DeviceError) -> Evidence:
-    """Read the frames of a device error. The caller drops the result before the error's handling ends."""
+def collect(exc: BaseException, error: DeviceError, outer: BaseException | None = None) -> Evidence:
+    """Read the frames of a device error, and those of the exception that it was wrapped in (`outer`), whose
+    traceback alone may reach the user's code. The caller drops the result before the error's handling ends."""
     sources = Sources()
     frames = live_frames(exc, sources)
+    if outer is not None and outer is not exc and all(f.library for f in frames):
+        frames = joined(live_frames(outer, sources), frames)
     inference = Inference(sources)
     evidence = Evidence(error, frames, [], sources, inference, Tracer(sources, inference, []))
     user_index = next((i for i in range(len(frames) - 1, -1, -1) if not frames[i].library), None)
@@ -105,6 +108,17 @@ def collect(exc: BaseException, error: DeviceError) -> Evidence:
         first = evidence.wrongs[0]
         evidence.steps = evidence.trace(first.leaf.node, first.leaf.scope)
     return evidence
+
+
+def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:
+    """The frames that led to the wrapping, then those of the error inside, from the frame that they share."""
+    shared = {id(f.frame) for f in inner}
+    before = []
+    for live in outer:
+        if id(live.frame) in shared:
+            return [*before, *inner]
+        before.append(live)
+    return inner
 
 
 # -- which device is right ------------------------------------------------------------------------------------
@@ -135,7 +149,7 @@ def _devices_in_play(evidence: Evidence) -> list[str]:
 
 def _wanted(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
     side = wanted_side(evidence.error)
-    if side == "cpu":
+    if side == "cpu" and not evidence.error.family.startswith("F1"):
         return "cpu", "wording"
     if len(devices) < 2:
         return (None, "") if not devices else _wanted_alone(evidence, devices[0])

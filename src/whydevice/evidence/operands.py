@@ -150,7 +150,8 @@ def leaf(node: ast.AST, scope: Scope, inference: Inference, role: str | None = N
         return one
     one.device = inference.device(node, scope)
     one.inferred = one.device not in (None, NOT_A_TENSOR)
-    one.parts = [leaf(child, scope, inference, None, spread) for child, _, spread in _operand_nodes(node, scope)]
+    if one.device != NOT_A_TENSOR:
+        one.parts = [leaf(child, scope, inference, None, spread) for child, _, spread in _operand_nodes(node, scope)]
     return one
 
 
@@ -159,8 +160,10 @@ def _operand_nodes(node: ast.AST | None, scope: Scope) -> list[tuple[ast.AST, st
         return _call_operands(node, scope)
     if isinstance(node, ast.BinOp):
         return [(node.left, "self", ""), (node.right, "other", "")]
+    if isinstance(node, ast.Assert):
+        return _operand_nodes(node.test, scope)
     if isinstance(node, ast.Compare):
-        return [(node.left, "self", ""), *((c, "other", "") for c in node.comparators)]
+        return [(_without_device(node.left), "self", ""), *((_without_device(c), "other", "") for c in node.comparators)]
     if isinstance(node, ast.UnaryOp):
         return [(node.operand, "self", "")]
     if isinstance(node, ast.Subscript):
@@ -193,6 +196,11 @@ def _operand_nodes(node: ast.AST | None, scope: Scope) -> list[tuple[ast.AST, st
     if isinstance(node, ast.JoinedStr):
         return [(v.value, None, "") for v in node.values if isinstance(v, ast.FormattedValue)]
     return []
+
+
+def _without_device(node: ast.expr) -> ast.expr:
+    """`a` of `a.device`: an assertion about devices is about the tensors."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "device" else node
 
 
 def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | None, str]]:

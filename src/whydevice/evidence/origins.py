@@ -521,6 +521,8 @@ class Tracer:
         last = name.rpartition(".")[2]
         if isinstance(held, type):
             steps.append(Step("construct", node, scope, last, value=held))
+            if self.bad is not None and not _is_module_class(held):
+                self._constructed_from(node, scope, steps, operands)
             return
         if name in ("copy.deepcopy", "copy.copy", "deepcopy") and node.args:
             steps.append(Step("construct", node, scope, last, value=held, extra={"copy": True}))
@@ -538,6 +540,14 @@ class Tracer:
             return
         steps.append(Step("call", node, scope, last, value=held, extra={"entered": entered}))
         self._returned(entered, node, steps, path)
+
+    def _constructed_from(self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr]) -> None:
+        """An object that keeps what it was given (a partial, a distribution, a dataset): the wrong argument."""
+        for operand in operands:
+            if self._is_bad(operand, scope):
+                steps.append(Step("item", operand, scope, "", scope.source.statement(node), extra={"construct": node}))
+                self._follow(operand, scope, steps)
+                return
 
     def _returned(self, entered: Scope, call: ast.Call, steps: list[Step], path: tuple[int, ...]) -> None:
         candidates = returned(entered.node)
@@ -565,6 +575,11 @@ def _until(scope: Scope) -> tuple[int, int]:
     inside = any(isinstance(up, ast.For | ast.While | ast.AsyncFor) for up in live.source.ancestors(live.node)) if live.source else False
     end = (live.node.end_lineno or live.line, live.node.end_col_offset or 0)  # type: ignore[attr-defined]
     return (1 << 30, 0) if inside else end
+
+
+def _is_module_class(cls: type) -> bool:
+    torch = values.torch()
+    return torch is not None and issubclass(cls, torch.nn.Module)
 
 
 def _globals_of(cls: type, scope: Scope) -> dict[str, Any]:
