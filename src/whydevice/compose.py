@@ -227,7 +227,7 @@ def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
     for wrong in evidence.wrongs[1:]:
         if culprit is None or wrong.expression == culprit.expression or evidence.user is None:
             continue
-        if wrong.proven and wrong.leaf.value is not MISSING and evidence.wanted is not None:
+        if wrong.proven and wrong.leaf.is_tensor and evidence.wanted is not None:
             line = getattr(wrong.leaf.node, "lineno", 0)
             found.append(Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line))
     return tuple(dict.fromkeys(found))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+
+from ..edits import EditError
+from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope
 from ..evidence.steps import Step
-from ._finding import Finding
+from ..types import Edit
+from ._finding import Finding, Mend
 from ._mend import mend_value
+
+MOST_TOGETHER = 8
 
 
 def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Finding | None:
@@ -15,11 +23,62 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
     finding = Finding(certainty="certain" if wrong.proven else "likely", culprit=wrong.expression, root_note=note)
     mend = mend_value(evidence, evidence.steps)
     if mend is not None:
+        together(evidence, mend)
         finding.mends.append(mend)
         finding.root_node, finding.root_scope = mend.node, mend.scope
     else:
         finding.root = root or evidence.root
     return finding
+
+
+def together(evidence: Evidence, mend: Mend) -> None:
+    """Mend what would fail next with it: the other wrong operands of the call, and the other makers of this one."""
+    made: list[Edit] = list(mend.edits)
+    for node, scope in _others(evidence):
+        steps = evidence.trace(node, scope)
+        try:
+            more = mend_value(evidence, steps)
+        except EditError:
+            continue
+        if more is None or any(_touches(a, b) for a in more.edits for b in made):
+            continue
+        made += more.edits
+    mend.edits = tuple(dict.fromkeys(made))
+
+
+def _others(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
+    found: list[tuple[ast.AST, Scope]] = []
+    for wrong in evidence.wrongs[1:]:
+        if wrong.device == evidence.wrong_device and not wrong.leaf.is_module and not wrong.leaf.is_scalar:
+            found.append((wrong.leaf.node, wrong.leaf.scope))
+    found += evidence.branches
+    found += _in_statement(evidence)
+    return found[:MOST_TOGETHER]
+
+
+def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
+    """The other names of the failing statement that hold sized tensors on the wrong device: they would fail next."""
+    user = evidence.user
+    statement = user.live.statement if user is not None and user.live is not None else None
+    if user is None or statement is None or isinstance(statement, ast.For | ast.With | ast.If | ast.While | ast.Try):
+        return []
+    inside = {id(n) for wrong in evidence.wrongs for n in ast.walk(wrong.leaf.node)}
+    found: list[tuple[ast.AST, Scope]] = []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside:
+            held = user.locals.get(node.id)
+            if values.is_tensor(held) and values.device_of(held) == evidence.wrong_device and values.shape_of(held):
+                if isinstance(user.source.parent(node), ast.BinOp):
+                    found.append((node, user))
+    return found
+
+
+def _touches(a: Edit, b: Edit) -> bool:
+    """Whether two edits change overlapping text, or put something in at the same place."""
+    if a.file != b.file:
+        return False
+    first, last = (a.line, a.column), (a.end_line, a.end_column)
+    return first <= (b.end_line, b.end_column) and (b.line, b.column) <= last
 
 
 def has(evidence: Evidence, *kinds: str) -> Step | None:

@@ -33,12 +33,13 @@ ORDER = 10
 
 def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
-    if evidence.direction != "wording" or wrong is None or evidence.error.family.startswith(("K1", "K2")):
+    if evidence.direction not in ("wording", "assertion") or wrong is None or evidence.error.family.startswith(("K1", "K2")):
         return None
     if evidence.error.family[:1] == "J":
         return None
     leaf = wrong.leaf
     finding = Finding(
+        certainty="certain" if evidence.direction == "wording" else "likely",
         headline=f"`{leaf.expression}` is on {wrong.device}, but this call wants it on cpu",
         root_node=leaf.node,
         root_scope=leaf.scope,

@@ -18,13 +18,16 @@ Safe: a loss has no other state than its weights.
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import Any
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
+from ._modules import appended_move
 
 NAME = "loss-weight-on-cpu"
 TITLE = "the weights of a loss are not where its input is"
@@ -38,11 +41,41 @@ def is_loss(module: Any) -> bool:
     return base is not None and issubclass(type(module), base)
 
 
+def _passed(evidence: Evidence, module: Any) -> Finding | None:
+    """A loss made anew in the failing function: the tensor that it is given, by identity, is the one to move."""
+    user = evidence.user
+    built = next((s for s in reversed(evidence.steps) if s.kind == "construct"), None)
+    if user is None or built is None or built.scope is not user or not hasattr(user.node, "args"):
+        return None
+    state = {values.storage_key(tensor) for _, tensor, _ in values.module_tensors(module)}
+    assert isinstance(built.node, ast.Call)
+    for argument in [*built.node.args, *(k.value for k in built.node.keywords)]:
+        held = try_evaluate(argument, built.scope)
+        if not values.is_tensor(held) or values.storage_key(held) not in state:
+            continue
+        text = built.scope.source.text(argument)
+        steps = evidence.trace(argument, built.scope)
+        finding = Finding(
+            culprit=text,
+            headline=f"`{text}` is on {evidence.wrong_device}, but the loss gets it with an input on {evidence.wanted}",
+            root=next((s for s in steps if s.kind == "assign"), steps[-1]),
+            root_note=f"made here, on {evidence.wrong_device}",
+        )
+        mend = appended_move(evidence, argument, built.scope, "move it where it is passed")
+        if mend is not None:
+            finding.mends.append(mend)
+        return finding
+    return None
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
     if found is None or not is_loss(found[1]):
         return None
     expression, module, _ = found
+    passed = _passed(evidence, module)
+    if passed is not None:
+        return passed
     names = " and ".join(f"`{path}`" for path, _, _ in values.module_tensors(module))
     return construction_finding(
         evidence,

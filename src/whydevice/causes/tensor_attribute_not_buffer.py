@@ -40,7 +40,9 @@ ORDER = 30
 
 def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain(s)), None)
-    if step is None or step.extra.get("outside"):
+    if step is None:
+        return _in_container(evidence)
+    if step.extra.get("outside"):
         return None
     if not values.is_leaf(step.value):
         return None
@@ -62,6 +64,22 @@ def find(evidence: Evidence) -> Finding | None:
         if other is not None:
             finding.mends.append(other)
     return finding
+
+
+def _in_container(evidence: Evidence) -> Finding | None:
+    """Tensors in a list or dict of a module: not reached either, and a buffer holds one tensor only."""
+    step = next((s for s in evidence.steps if s.kind == "attribute" and s.extra.get("container") and values.is_module(s.owner)), None)
+    wrong = evidence.wrong
+    if step is None or wrong is None or not step.editable or step.extra.get("method") != "__init__" or wrong.leaf.is_module:
+        return None
+    mend = mend_value(evidence, evidence.steps)
+    return Finding(
+        headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is kept in the container `self.{step.name}`, and .to() moves parameters and buffers only",
+        root_node=step.stmt,
+        root_scope=step.scope,
+        root_note="tensors in a plain container: .to() does not reach them",
+        mends=[mend] if mend is not None else [],
+    )
 
 
 def _text(evidence: Evidence, step: Step) -> str:

@@ -201,6 +201,8 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
             continue
         if _is_device(name, value) and canonical(value) == wanted:
             found.append(Anchor(name, GLOBAL_DEVICE))
+        elif _constructing(scope):
+            continue  # what a script has now may not have been there when the object was made
         elif not values.is_module(value) and not values.is_tensor(value):
             for anchor in _of_value(name, value, wanted, GLOBAL, scope, at)[:1]:
                 if anchor.rank == OWN_DEVICE:

@@ -59,6 +59,7 @@ class Evidence:
     wrongs: list[Wrong] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     inner: list[Leaf] = field(default_factory=list)
+    branches: list[tuple[ast.AST, Scope]] = field(default_factory=list)  # other operands on the wrong device on the way
     direction: str = ""  # why `wanted` is right: wording, meta, accelerator, module, name, majority
     library: LiveFrame | None = None
 
@@ -104,10 +105,32 @@ def collect(exc: BaseException, error: DeviceError, outer: BaseException | None 
     last = evidence.scopes[-1]
     evidence.inner = leaves(last.live.node, last, inference) if last.live is not None and last is not evidence.user else evidence.leaves
     _judge(evidence)
-    if evidence.wrongs:
+    if not any(w.proven and w.held is not None for w in evidence.wrongs):
+        _through_library(evidence)
+    if evidence.wrongs and not evidence.steps:
         first = evidence.wrongs[0]
         evidence.steps = evidence.trace(first.leaf.node, first.leaf.scope)
+        evidence.branches = list(evidence.tracer.branches)
     return evidence
+
+
+def _through_library(evidence: Evidence) -> None:
+    """An operand of a library's line that a function of the user's returned (an overridden method, a callback)."""
+    if evidence.inner is evidence.leaves or evidence.wrong_device is None:
+        return
+    for one in flat(evidence.inner):
+        if one.value is not MISSING or not isinstance(one.node, ast.Call):
+            continue
+        steps = evidence.tracer.trace(one.node, one.scope, evidence.wrong_device)
+        own = next((s for s in steps if s.kind == "return" and s.editable), None)
+        if own is None or evidence.tracer._is_bad(own.node, own.scope) is not True:
+            continue
+        evidence.steps = steps
+        evidence.branches = list(evidence.tracer.branches)
+        leaf_of = Leaf(own.node, own.scope, device=evidence.wrong_device, inferred=True)
+        leaf_of.value = MISSING
+        evidence.wrongs = [Wrong(leaf_of, None, evidence.wrong_device)]
+        return
 
 
 def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:
@@ -149,6 +172,8 @@ def _devices_in_play(evidence: Evidence) -> list[str]:
 
 def _wanted(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
     side = wanted_side(evidence.error)
+    if evidence.error.family == "X1" and evidence.library is not None and "cpu" in devices:
+        return "cpu", "assertion"
     if side == "cpu" and not evidence.error.family.startswith("F1"):
         return "cpu", "wording"
     if len(devices) < 2:

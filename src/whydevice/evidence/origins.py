@@ -35,10 +35,12 @@ class Tracer:
         self.inference = inference
         self.live = live
         self.bad: str | None = None
+        self.branches: list[tuple[ast.AST, Scope]] = []
 
     def trace(self, node: ast.AST, scope: Scope, bad: str | None) -> list[Step]:
         """The steps from the use back to the root, for a value that is on device `bad`."""
         self.bad = bad
+        self.branches = []
         steps = [Step("use", node, scope, value=try_evaluate(node, scope))]
         self._follow(node, scope, steps)
         return steps
@@ -96,6 +98,7 @@ class Tracer:
         if chosen is None:
             steps.append(Step("derived", whole, scope))
             return
+        self.branches += [(n, scope) for n in sized if n is not chosen]
         self._follow(chosen, scope, steps)
 
     def _is_scalar(self, node: ast.AST, scope: Scope) -> bool:
@@ -543,11 +546,11 @@ class Tracer:
 
     def _constructed_from(self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr]) -> None:
         """An object that keeps what it was given (a partial, a distribution, a dataset): the wrong argument."""
-        for operand in operands:
-            if self._is_bad(operand, scope):
-                steps.append(Step("item", operand, scope, "", scope.source.statement(node), extra={"construct": node}))
-                self._follow(operand, scope, steps)
-                return
+        wrong = [operand for operand in operands if self._is_bad(operand, scope)]
+        self.branches += [(operand, scope) for operand in wrong[1:]]
+        if wrong:
+            steps.append(Step("item", wrong[0], scope, "", scope.source.statement(node), extra={"construct": node}))
+            self._follow(wrong[0], scope, steps)
 
     def _returned(self, entered: Scope, call: ast.Call, steps: list[Step], path: tuple[int, ...]) -> None:
         candidates = returned(entered.node)

@@ -240,8 +240,9 @@ def describe(value: object) -> str:
         inside = ", ".join(map(str, shape)) if shape is not None else "?"
         return f"{dtype_of(value)}[{inside}]"
     if is_module(value):
-        count = sum(1 for _ in module_tensors(value))
-        return f"{type(value).__name__}, {count} parameter{'' if count == 1 else 's'}"
+        kinds = collections.Counter(kind for _, _, kind in module_tensors(value))
+        counted = [f"{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]]
+        return ", ".join([type(value).__name__, *counted])
     return type(value).__name__
 
 

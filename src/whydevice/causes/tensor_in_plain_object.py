@@ -1,0 +1,68 @@
+"""What happened: an object that is no module keeps a tensor, so nothing moved it.
+
+A noise schedule, a replay buffer, a distribution, a loss class of your own that is no nn.Module: `model.to(device)` does
+not know of it, and it has no `.to()`.
+
+How to recognise it: the failing tensor is an attribute of a plain object, assigned where the object was made.
+
+Before:
+
+    class Schedule:
+        def __init__(self, steps):
+            self.betas = torch.linspace(1e-4, 0.02, steps)
+
+After:
+
+    class Schedule:
+        def __init__(self, steps):
+            self.betas = torch.linspace(1e-4, 0.02, steps, device="cuda")
+
+Safe where the object is used on this device only. Giving the class a `device` parameter is the better long-term answer.
+"""
+
+from __future__ import annotations
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.steps import Step
+from ._finding import Finding
+from ._mend import mend_value
+from ._values_shared import together
+
+NAME = "tensor-in-plain-object"
+TITLE = "a tensor kept by an object that is no module was not moved"
+ORDER = 65
+
+
+def find(evidence: Evidence) -> Finding | None:
+    step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain_object(s)), None)
+    root = evidence.root
+    if step is None or root is None or root.kind not in ("factory", "constructor", "like") or not step.editable:
+        return None
+    if evidence.wanted == "cpu" or _has_device(root):
+        return None
+    mend = mend_value(evidence, evidence.steps)
+    finding = Finding(
+        headline=None,
+        root_node=root.node if root.editable else step.node,
+        root_scope=root.scope if root.editable else step.scope,
+        root_note="kept here, in an object that .to() does not reach",
+    )
+    if mend is not None:
+        together(evidence, mend)
+        finding.mends.append(mend)
+        if mend.scope.source is step.scope.source and step.extra.get("method") not in ("__init__", "__post_init__"):
+            finding.root_node, finding.root_scope = mend.node, mend.scope
+    return finding
+
+
+def _has_device(root: Step) -> bool:
+    return any(getattr(k, "arg", None) == "device" for k in getattr(root.node, "keywords", []))
+
+
+def _is_plain_object(step: Step) -> bool:
+    """An attribute of an object that is no module, or an object without `.to()` in a module's attribute."""
+    if not values.is_module(step.owner):
+        return step.owner is not None and not values.is_tensor(step.value) or values.is_tensor(step.value)
+    held = step.value
+    return not values.is_tensor(held) and not values.is_module(held) and not values.is_container(held)
