@@ -1,0 +1,283 @@
+"""What happened: the optimizer keeps state for each parameter (momentum, averages), and that state stayed on the CPU
+when the model was moved.
+
+Moving a module keeps its parameters' identity, so an optimizer made before `.to()` works. But state that it already
+holds does not move along: what `load_state_dict` put there before the move, what an earlier `step()` made, what
+Adagrad makes in its constructor, or what a method of your own put in.
+
+How to recognise it: the error comes out of `optimizer.step()`, the parameters and gradients are on the GPU, and
+`optimizer.state` is not.
+
+Before:
+
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    model.to(device)
+
+After:
+
+    model.to(device)
+    optimizer.load_state_dict(checkpoint["optimizer"])
+
+Safe: `load_state_dict` puts the state where the parameters are at that moment.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from .. import edits
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.infer import keyword
+from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ._finding import Finding, Mend
+from ._mend import source_of
+from ._order import after_move, holds_any, method_scopes, move_statements, moved, same_block, state_sources, user_scopes
+
+NAME = "optimizer-state-on-cpu"
+TITLE = "the optimizer's state is not where the parameters are"
+ORDER = 15
+
+
+@dataclass
+class Stale:
+    """An optimizer with state on another device than its parameter. `key` is the state's name."""
+
+    optimizer: Any
+    node: ast.expr  # what the user's frame calls the optimizer
+    scope: Scope
+    key: object
+    parameters: set[int]
+
+
+def find(evidence: Evidence) -> Finding | None:
+    user = evidence.user
+    if user is None or evidence.wanted is None:
+        return None
+    own = user.receiver
+    if _is_optimizer(own):
+        return _put_in_by_method(evidence, own)
+    stale = _stepped(evidence)
+    if stale is None:
+        return None
+    name = stale.scope.source.text(stale.node)
+    finding = Finding(
+        culprit=name,
+        headline=f"the state of `{name}` is on {evidence.wrong_device}, but its parameters are on {evidence.wanted}",
+    )
+    _order(evidence, stale, finding)
+    return finding
+
+
+def _is_optimizer(value: Any) -> bool:
+    torch = values.torch()
+    return torch is not None and value is not MISSING and issubclass(type(value), torch.optim.Optimizer)
+
+
+def _stepped(evidence: Evidence) -> Stale | None:
+    """The optimizer whose method failed in the user's frame, when its state and its parameters disagree."""
+    for live in reversed(evidence.scopes):
+        if live.live is None or live.live.library or not isinstance(live.live.node, ast.Call):
+            continue
+        func = live.live.node.func
+        if not isinstance(func, ast.Attribute):
+            return None
+        held = try_evaluate(func.value, live)
+        node: ast.expr | None = func.value
+        if not _is_optimizer(held):  # GradScaler.step(optimizer), trainer.step(optimizer)
+            node = next((a for a in live.live.node.args if _is_optimizer(try_evaluate(a, live))), None)
+            held = try_evaluate(node, live) if node is not None else MISSING
+        if node is None or not _is_optimizer(held):
+            return None
+        key = _stale_key(evidence, held, None)
+        return Stale(held, node, live, key[0], _parameters(held)) if key is not None else None
+    return None
+
+
+def _parameters(optimizer: Any) -> set[int]:
+    groups = values.instance_dict(optimizer).get("param_groups") or []
+    return {id(p) for _, group in values.items(groups) for _, p in values.items(group.get("params", []))}
+
+
+def _stale_key(evidence: Evidence, optimizer: Any, tensor: Any) -> tuple[object, Any] | None:
+    """(name of the state, parameter) whose tensor is on the wrong device while the parameter is not."""
+    state = values.instance_dict(optimizer).get("state")
+    for parameter, entry in values.items(state):
+        if not values.is_tensor(parameter) or values.device_of(parameter) != evidence.wanted:
+            continue
+        for key, held in values.items(entry):
+            if not values.is_tensor(held) or key == "step":  # PyTorch keeps `step` on the CPU by design
+                continue
+            if tensor is not None and held is not tensor:
+                continue
+            if values.device_of(held) == evidence.wrong_device:
+                return key, parameter
+    return None
+
+
+# -- an order of statements -----------------------------------------------------------------------------------
+
+
+def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
+    """Root and mend: the loading or construction that stands before the move, else a reload after the move."""
+    steps = evidence.trace(stale.node, stale.scope)
+    scopes = user_scopes(evidence, steps)
+    if isinstance(stale.node, ast.Attribute):
+        owner = try_evaluate(stale.node.value, stale.scope)
+        if owner is not MISSING:
+            scopes += list(method_scopes(evidence, owner))
+    modules: set[str] = set()
+    for step in steps:
+        modules |= state_sources(step.node)
+    made = steps[-1] if steps and steps[-1].kind in ("construct", "library") else None
+    for scope in scopes:
+        moves = [(c, s) for c, s in move_statements(evidence, scope) if _moves_parameters(c, scope, stale, modules)]
+        if not moves:
+            continue
+        last = moves[-1][1]
+        load = next((s for s in _loads(scope, stale) if same_block(scope, s, last)), None)
+        if load is not None:
+            finding.root_node, finding.root_scope = load, scope
+            finding.root_note = f"loaded while the parameters were on {evidence.wrong_device}"
+            mend = after_move(scope, load, last)
+        elif made is not None and made.scope.node is scope.node and _filled_at_start(stale):
+            statement = scope.source.statement(made.node)
+            finding.root_node, finding.root_scope = made.node, made.scope
+            finding.root_note = f"made its state while the parameters were on {evidence.wrong_device}"
+            mend = after_move(scope, statement, last) if statement is not None and same_block(scope, statement, last) else None
+        else:
+            finding.root_node, finding.root_scope = moves[-1][0], scope
+            finding.root_note = "moves the parameters, not the optimizer's state"
+            mend = _reload(scope, stale, last)
+        if mend is not None:
+            finding.mends.append(mend)
+        return
+    finding.root = made
+
+
+def _moves_parameters(call: ast.Call, scope: Scope, stale: Stale, modules: set[str]) -> bool:
+    held = try_evaluate(moved(call), scope)
+    if held is not MISSING:
+        return holds_any(held, stale.parameters)
+    return ast.unparse(moved(call)) in modules
+
+
+def _loads(scope: Scope, stale: Stale) -> list[ast.stmt]:
+    """The statements that load the optimizer's state, in order."""
+    found = []
+    for node in own_nodes(scope.node):
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            continue
+        func = node.value.func
+        if isinstance(func, ast.Attribute) and func.attr == "load_state_dict":
+            held = try_evaluate(func.value, scope)
+            if held is stale.optimizer or (held is MISSING and _constructed_as(scope, func.value, stale)):
+                found.append(node)
+    return sorted(found, key=position)
+
+
+def _constructed_as(scope: Scope, name: ast.expr, stale: Stale) -> bool:
+    """Whether a function that has returned bound this name to a new optimizer of the same class."""
+    for node in own_nodes(scope.node):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.targets) == 1:
+            if ast.unparse(node.targets[0]) == ast.unparse(name):
+                return try_evaluate(node.value.func, scope) is type(stale.optimizer)
+    return False
+
+
+def _filled_at_start(stale: Stale) -> bool:
+    """Adagrad alone makes its state in the constructor."""
+    return issubclass(type(stale.optimizer), values.torch().optim.Adagrad)
+
+
+def _reload(scope: Scope, stale: Stale, last: ast.stmt) -> Mend | None:
+    """`opt.load_state_dict(opt.state_dict())` after the move: it puts the state where the parameters are."""
+    text = stale.scope.source.text(stale.node)
+    known = try_evaluate(stale.node, scope)
+    if known is not stale.optimizer:
+        return None
+    made = edits.insert_after(source_of(scope), last, f"{text}.load_state_dict({text}.state_dict())")
+    return Mend("load the optimizer's state anew after the move", made, last, scope)
+
+
+# -- state of a user's own optimizer ----------------------------------------------------------------------------
+
+
+def _put_in_by_method(evidence: Evidence, optimizer: Any) -> Finding | None:
+    """The assignment in a method of the user's optimizer that put the wrong tensor into its state."""
+    wrong = evidence.wrong
+    tensor = wrong.held.tensor if wrong is not None and wrong.held is not None else None
+    found = _stale_key(evidence, optimizer, tensor) if tensor is not None else None
+    if wrong is None or found is None:
+        return None
+    key = found[0]
+    places = [p for scope in method_scopes(evidence, optimizer) for p in _state_assignments(evidence, scope, key)]
+    finding = Finding(
+        culprit=wrong.expression,
+        headline=f"`{wrong.expression}` (the optimizer's state {key!r}) is on {wrong.device}, but the parameter is on {evidence.wanted}",
+    )
+    if len(places) != 1:
+        return None
+    statement, scope, parameter = places[0]
+    finding.root_node, finding.root_scope = statement, scope
+    finding.root_note = f"put into the state on {wrong.device}"
+    mend = _with_parameter(statement.value, parameter, scope)
+    if mend is not None:
+        finding.mends.append(mend)
+    return finding
+
+
+def _state_assignments(evidence: Evidence, scope: Scope, key: object) -> list[tuple[ast.Assign, Scope, str]]:
+    """The assignments to `self.state[p][key]` that do not follow the parameter's device, with the text of `p`."""
+    found = []
+    for node in own_nodes(scope.node):
+        if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript)):
+            continue
+        target = node.targets[0]
+        if not (isinstance(target.slice, ast.Constant) and target.slice.value == key):
+            continue
+        parameter = _parameter_of(target.value, scope)
+        if parameter is None or _follows(node.value, parameter):
+            continue
+        found.append((node, scope, parameter))
+    return found
+
+
+def _parameter_of(base: ast.expr, scope: Scope) -> str | None:
+    """`p` of `self.state[p]`, or of `state` where the method bound it so."""
+    if isinstance(base, ast.Name):
+        for node in own_nodes(scope.node):
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == base.id for t in node.targets):
+                return _parameter_of(node.value, scope) if not isinstance(node.value, ast.Name) else None
+        return None
+    if isinstance(base, ast.Subscript) and isinstance(base.value, ast.Attribute) and base.value.attr == "state":
+        return ast.unparse(base.slice) if isinstance(base.slice, ast.Name) else None
+    return None
+
+
+def _follows(value: ast.expr, parameter: str) -> bool:
+    """Whether an expression makes its tensor where the parameter is."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Attribute) and node.attr == "device" and ast.unparse(node.value).startswith(parameter):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_like"):
+            device = keyword(node, "device")
+            return bool(node.args) and ast.unparse(node.args[0]).startswith(parameter) and device is None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("clone", "detach", "new_zeros"):
+            return ast.unparse(node.func.value).split(".")[0] == parameter
+    return False
+
+
+FACTORIES = ("zeros", "ones", "full", "empty", "rand", "randn", "tensor")
+
+
+def _with_parameter(value: ast.expr, parameter: str, scope: Scope) -> Mend | None:
+    source = source_of(scope)
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in [f"torch.{f}" for f in FACTORIES]:
+        made = edits.add_keyword(source, value, "device", f"{parameter}.device", replace=True)
+        return Mend("make it where the parameter is", made, value, scope)
+    made = edits.append_method(source, value, f".to({parameter}.device)")
+    return Mend("put it where the parameter is", made, value, scope)
