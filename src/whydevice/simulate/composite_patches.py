@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from . import errors
 from .patching import Patches
 from .state import STATE
 from .tags import read
@@ -129,6 +130,12 @@ def _searchsorted(boundaries: Any, *_: Any, sorter: Any = None, **__: Any) -> No
         )
 
 
+def _rms_norm(input: Any, shape: Any, weight: Any = None, *_: Any, **__: Any) -> None:
+    """layer_norm.cpp: on the CPU it decomposes, on CUDA it is one kernel, _fused_rms_norm."""
+    if _differ(input, weight):
+        raise errors.wrapper("weight", str(weight.device), str(input.device), "wrapper_CUDA___fused_rms_norm")
+
+
 def _window(name: str) -> Callable[..., None]:
     """SpectralOps.cpp."""
 
@@ -144,6 +151,7 @@ def _window(name: str) -> Callable[..., None]:
 
 
 CHECKS: dict[str, Callable[..., None]] = {
+    "rms_norm": _rms_norm,
     "quantile": _quantile,
     "nanquantile": _quantile,
     "gradient": _gradient,

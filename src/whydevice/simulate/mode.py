@@ -358,6 +358,24 @@ def _without_cuda_kernel(func: Any, signature: Signature) -> Run:
     return run
 
 
+def _convolution(func: Any, signature: Signature) -> Run:
+    """C++ names the types of tensors that it holds for the CPU's when dtypes differ: say CUDA's."""
+    several = _several(func, signature)
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        failure = None
+        try:
+            return several(args, kwargs)
+        except RuntimeError as error:
+            text = str(error)
+            if read(args[0]) <= 0 or "should be the same" not in text or "torch.cuda." in text:
+                raise
+            failure = RuntimeError(text.partition(" or input should be")[0].replace("(torch.", "(torch.cuda."))
+        raise failure
+
+    return run
+
+
 def _set(func: Any, signature: Signature) -> Run:
     """TensorShape.cpp, checkSetStorage: a tensor takes no storage from another device."""
 
@@ -375,6 +393,7 @@ def _set(func: Any, signature: Signature) -> Run:
 
 RUNNERS: dict[str, Callable[[Any, Signature], Run]] = {
     "_pack_padded_sequence": _pack,
+    "convolution": _convolution,
     "set_.source_Tensor": _set,
     "set_.source_Storage": _set,
     "set_.source_Storage_storage_offset": _set,

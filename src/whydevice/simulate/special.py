@@ -104,6 +104,15 @@ def dot_out(call: Call) -> int:
     )
 
 
+@special(*(f"_foreach_{op}{end}.Tensor" for op in ("add", "mul", "div") for end in ("", "_")))
+def foreach_number(call: Call) -> int:
+    """ForeachBinaryOpScalarTensor.cu: the one number is where the list is."""
+    subject, number = call.named("self")[0], call.named("other")[0]
+    if subject.tag > 0:
+        raise RuntimeError(f"scalar tensor expected to be on {subject.device} but is on {number.device}")
+    raise errors.iterator(number.device, subject.device)
+
+
 @special("addcmul", "addcmul_")
 def addcmul(call: Call) -> int:
     """PointwiseOpsKernel.cu: of three operands only tensor2 may be a number on the CPU (2.7)."""
@@ -194,8 +203,8 @@ def convolution(call: Call) -> int:
         theirs = legacy_type(item.tensor, item.tag)
         if shown != theirs:
             # oneDNN's own words, when the CPU kernel that it would choose is oneDNN's.
-            onednn = subject.tag == 0 and subject.tensor.dtype is torch.float32 and kind == "weight"
-            tail = " or input should be a MKLDNN tensor and weight is a dense tensor" if onednn else ""
+            onednn = subject.tag == 0 and subject.tensor.dtype is torch.float32
+            tail = f" or input should be a MKLDNN tensor and {kind} is a dense tensor" if onednn else ""
             raise RuntimeError(f"Input type ({shown}) and {kind} type ({theirs}) should be the same{tail}")
     transposed = "_transpose" if call.argument(6, "transposed", False) else ""
     exact([subject._replace(name="self"), weight], f"wrapper_CUDA__cudnn_convolution{transposed}")
