@@ -85,7 +85,12 @@ def build() -> dict[str, list[str]]:
             names = {name, str(base.func.name)}
             check = "iterator" if names & iterators else "free"
         shown = ",".join(a.name + ("[]" if a.type.is_list_like() else "") for a in tensors)
-        table[name] = [check, ",".join(keys), ("S" if group is not None else "U") + ("o" if function.func.is_out_fn() else ""), shown]
+        table[name] = [
+            check,
+            ",".join(keys),
+            ("S" if group is not None else "U") + ("o" if function.func.is_out_fn() else ""),
+            shown,
+        ]
     return dict(sorted(table.items()))
 
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Hold simulated CUDA against PyTorch's OpInfo database (torch.testing._internal.common_methods_invocations.op_db).
+"""Hold simulated CUDA against PyTorch's OpInfo database
+(torch.testing._internal.common_methods_invocations.op_db).
 
-For every op and sample: all tensors on the GPU (are the values the CPU's, and is the result on the GPU?), then each tensor
-argument in turn on the other device (does it raise, and with what words?).
+For every op and sample: all tensors on the GPU (are the values the CPU's, and is the result on the GPU?),
+then each tensor argument in turn on the other device (does it raise, and with what words?).
 
-    python scripts/opinfo_devices.py --out table.jsonl            under simulation, with what the rules let expect
-    python scripts/opinfo_devices.py --real --out truth.jsonl     on a machine with a GPU: the same rows, from CUDA itself
-    python scripts/opinfo_devices.py --compare table.jsonl truth.jsonl
-    options: --samples N (12 an op), --only NAME..., --rules device_check.json (default: the package's own table)
+    python scripts/opinfo_devices.py --out table.jsonl            under simulation, with what the rules let
+    expect python scripts/opinfo_devices.py --real --out truth.jsonl     on a machine with a GPU: the same
+    rows, from CUDA itself python scripts/opinfo_devices.py --compare table.jsonl truth.jsonl options:
+    --samples N (12 an op), --only NAME..., --rules device_check.json (default: the package's own table)
 
-A row: {"op", "sample", "argument" (index, null for all on the GPU), "raises", "message", "devices", "expected"}. `expected` is
-worked out here from the rules alone: a run on the CPU records which operator first meets the displaced argument.
-Needs the package `expecttest`, which PyTorch's test code imports.
+A row: {"op", "sample", "argument" (index, null for all on the GPU), "raises", "message", "devices",
+"expected"}. `expected` is worked out here from the rules alone: a run on the CPU records which operator
+first meets the displaced argument. Needs the package `expecttest`, which PyTorch's test code imports.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-# Uninitialised or random on purpose, or LAPACK answers that hang on the alignment of memory: values are not compared.
+# Uninitialised or random on purpose, or LAPACK answers that hang on the alignment of memory: values are not
+# compared.
 LOOSE = re.compile(r"empty|rand|dropout|bernoulli|multinomial|normal|rrelu|fractional|linalg|svd|lstsq|norm_nuc|norm.nuc|uniform|"
                    r"exponential|cauchy|geometric|log_normal|pca_lowrank|lu_|qr|eig|cond|geqrf|ormqr|pinverse")  # fmt: skip
 
@@ -43,7 +45,9 @@ class Predicted(Exception):
 class Recorder(TorchDispatchMode):
     """Runs on the CPU and follows two sides, the displaced argument's and the others', from storage to storage."""
 
-    def __init__(self, rules: dict[str, Any], displaced: list[torch.Tensor], others: list[torch.Tensor]) -> None:
+    def __init__(
+        self, rules: dict[str, Any], displaced: list[torch.Tensor], others: list[torch.Tensor]
+    ) -> None:
         super().__init__()
         self.rules = rules
         self.sides = {t.untyped_storage()._cdata: "cpu" for t in displaced}
@@ -96,7 +100,9 @@ class Recorder(TorchDispatchMode):
             order = sorted(found, key=lambda f: rule["args"].index(f[0]) if f[0] in rule["args"] else 99)
             first = order[0][2]
             other = next(f for f in order if f[2] != first)
-            raise Predicted("A", f"{other[0]} is on {other[2]}, different from other tensors on {first}", rule["wrapper"])
+            raise Predicted(
+                "A", f"{other[0]} is on {other[2]}, different from other tensors on {first}", rule["wrapper"]
+            )
         order = sorted(found, key=lambda f: not f[3])
         scalars = [f for f in order if f[2] == "cpu" and f[1].dim() == 0 and not f[3]]
         if len(scalars) > 1:
@@ -152,7 +158,9 @@ def attempt(op: Any, leaves: list[Any], spec: Any) -> tuple[str | None, str, Any
         return type(error).__name__, str(error), None
 
 
-def expectation(op: Any, leaves: list[Any], spec: Any, displaced: int, rules: dict[str, Any]) -> list[str] | None:
+def expectation(
+    op: Any, leaves: list[Any], spec: Any, displaced: int, rules: dict[str, Any]
+) -> list[str] | None:
     """What the rules let expect: [family, text, method], [] for no error, None when they do not say."""
     copies = [clone(leaf) for leaf in leaves]
     tensors = [t for t in copies if isinstance(t, torch.Tensor)]
@@ -174,11 +182,17 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     rules = read_rules(options.rules)
     for op in op_db:
-        if options.only and op.full_name not in options.only:
-            continue
-        dtype = torch.float32 if op.supports_dtype(torch.float32, "cpu") else next(iter(op.supported_dtypes("cpu")), torch.complex64)
+        if not op.dtypesIfCUDA or (options.only and op.full_name not in options.only):
+            continue  # what CUDA does not implement has nothing to compare
+        dtype = (
+            torch.float32
+            if op.supports_dtype(torch.float32, "cpu")
+            else next(iter(op.supported_dtypes("cpu")), torch.complex64)
+        )
         try:
-            samples = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), options.samples))
+            samples = list(
+                itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), options.samples)
+            )
         except Exception:
             continue
         for number, sample in enumerate(samples):
@@ -194,7 +208,9 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield row(options, op, number, leaves, spec, displaced, want) | {"expected": expected}
 
 
-def row(options: Any, op: Any, number: int, leaves: Any, spec: Any, displaced: int | None, want: Any) -> dict[str, Any]:
+def row(
+    options: Any, op: Any, number: int, leaves: Any, spec: Any, displaced: int | None, want: Any
+) -> dict[str, Any]:
     import whydevice
 
     with contextlib.nullcontext() if options.real else whydevice.simulate_cuda():
@@ -204,13 +220,17 @@ def row(options: Any, op: Any, number: int, leaves: Any, spec: Any, displaced: i
         equal = None
         if displaced is None and kind is None and not LOOSE.search(op.full_name):
             wanted = [t for t in tree_leaves(want) if isinstance(t, torch.Tensor)]
-            equal = len(wanted) == len(found) and all(same(a, b.cpu()) for a, b in zip(wanted, found, strict=True))
+            equal = len(wanted) == len(found) and all(
+                same(a, b.cpu()) for a, b in zip(wanted, found, strict=True)
+            )
     return {"op": op.full_name, "sample": number, "argument": displaced, "raises": kind,
             "message": message.partition("\n")[0], "devices": devices, "equal": equal}  # fmt: skip
 
 
-# Where the rules cannot say it: the CPU's path, which is recorded, is not the one that CUDA takes, or C++ checks before.
+# Where the rules cannot say it: the CPU's path, which is recorded, is not the one that CUDA takes, or C++
+# checks before.
 REASONS = {
+    "addcmul": "PointwiseOpsKernel.cu refuses a number on the CPU as self or tensor1",
     "cosine_similarity": "C++ makes its eps on the device of the first input, which the recording cannot see",
     "scaled_dot_product_attention": "attention.cpp compares query, key and value first",
     "grid_sample": "GridSamplerUtils.h compares input and grid first",
@@ -240,11 +260,20 @@ def agrees(entry: dict[str, Any]) -> bool:
 
 def summary(table: list[dict[str, Any]]) -> None:
     whole = [e for e in table if e["argument"] is None]
-    good = [e for e in whole if e["raises"] is None and e["equal"] is not False and set(e["devices"]) <= {"cuda:0"}]
-    print(f"all on the GPU: {len(good)} of {len(whole)} samples, {100 * len(good) / max(1, len(whole)):.2f} %")
+    good = [
+        e
+        for e in whole
+        if e["raises"] is None and e["equal"] is not False and set(e["devices"]) <= {"cuda:0"}
+    ]
+    print(
+        f"all on the GPU: {len(good)} of {len(whole)} samples, {100 * len(good) / max(1, len(whole)):.2f} %"
+    )
     for entry in whole:
         if entry not in good:
-            print(f"  {entry['op']}[{entry['sample']}]: {entry['raises']} {entry['message'][:90]} {entry['devices']} equal={entry['equal']}")
+            print(
+                f"  {entry['op']}[{entry['sample']}]: {entry['raises']} {entry['message'][:90]} "
+                f"{entry['devices']} equal={entry['equal']}"
+            )
     pairs = [e for e in table if e["argument"] is not None]
     judged = [e for e in pairs if e["expected"] is not None]
     right = [e for e in judged if agrees(e)]
@@ -256,9 +285,15 @@ def summary(table: list[dict[str, Any]]) -> None:
             by_op[entry["op"]].append(entry)
     for name, entries in by_op.items():
         reason = next((text for part, text in REASONS.items() if part in name), "NO REASON KNOWN")
-        print(f"  {name}: {len(entries)}, {reason}; e.g. {entries[0]['expected']} but {entries[0]['raises']} {entries[0]['message'][:150]}")
+        print(
+            f"  {name}: {len(entries)}, {reason}; e.g. {entries[0]['expected']} but {entries[0]['raises']} "
+            f"{entries[0]['message'][:150]}"
+        )
     silent = Counter(e["op"] for e in pairs if e["expected"] is None and e["raises"] is None)
-    print(f"of the {len(pairs) - len(judged)} others, {sum(silent.values())} pass without an error: {dict(silent)}")
+    print(
+        f"of the {len(pairs) - len(judged)} others, {sum(silent.values())} pass without an error: "
+        f"{dict(silent)}"
+    )
     odd = [e for e in pairs if e["expected"] is None and e["raises"] not in (None, "RuntimeError")]
     for entry in odd[:20]:
         print(f"  unusual: {entry['op']} {entry['raises']} {entry['message'][:120]}")
@@ -266,6 +301,7 @@ def summary(table: list[dict[str, Any]]) -> None:
 
 def compare(simulated: str, real: str) -> None:
     """How often the simulation does what CUDA did, and where not."""
+
     def load(path: str) -> dict[Any, Any]:
         with open(path, encoding="utf-8") as file:
             entries = map(json.loads, file)
@@ -273,10 +309,22 @@ def compare(simulated: str, real: str) -> None:
 
     ours, truth = load(simulated), load(real)
     shared = ours.keys() & truth.keys()
-    right = [k for k in shared if (ours[k]["raises"], ours[k]["message"]) == (truth[k]["raises"], truth[k]["message"])]
+    right = [
+        k
+        for k in shared
+        if (ours[k]["raises"], ours[k]["message"]) == (truth[k]["raises"], truth[k]["message"])
+    ]
     print(f"{len(right)} of {len(shared)} rows agree with CUDA")
     for key in sorted(shared - set(right), key=str):
-        print(key, "| simulated:", ours[key]["raises"], ours[key]["message"], "| CUDA:", truth[key]["raises"], truth[key]["message"])
+        print(
+            key,
+            "| simulated:",
+            ours[key]["raises"],
+            ours[key]["message"],
+            "| CUDA:",
+            truth[key]["raises"],
+            truth[key]["message"],
+        )
 
 
 def main() -> None:

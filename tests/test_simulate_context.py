@@ -79,14 +79,22 @@ def test_device_of_runs_nothing() -> None:
         left, meta = torch.ones(2), torch.ones(2, device="meta")
         with Forbidden():
             assert [simulate.device_of(t) for t in (x, view, parameter, loud)] == ["cuda:1"] * 4
-            assert (simulate.device_of(left), simulate.device_of(meta), simulate.device_of(sparse)) == ("cpu", "meta", "cuda:0")
+            assert (simulate.device_of(left), simulate.device_of(meta), simulate.device_of(sparse)) == (
+                "cpu",
+                "meta",
+                "cuda:0",
+            )
     # The mode has gone; the storages live and still know.
     assert [simulate.device_of(t) for t in (x, view, parameter, loud)] == ["cuda:1"] * 4
     assert simulate.device_of(left) == "cpu" and simulate.device_of(sparse) == "cuda:0"
 
 
 def test_device_of_what_is_no_tensor() -> None:
-    assert simulate.device_of(3) is None and simulate.device_of(None) is None and simulate.device_of("cuda") is None
+    assert (
+        simulate.device_of(3) is None
+        and simulate.device_of(None) is None
+        and simulate.device_of("cuda") is None
+    )
 
 
 def test_package_imports_without_torch() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - sentences are quoted whole
 """What scripts ask of torch.cuda and of tensors, answered by the simulation."""
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def test_availability_and_names() -> None:
 
 
 def test_streams_and_events() -> None:
-    stream, begin, end = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    stream, begin, end = (
+        torch.cuda.Stream(),
+        torch.cuda.Event(enable_timing=True),
+        torch.cuda.Event(enable_timing=True),
+    )
     begin.record()
     with torch.cuda.stream(stream):
         gpu(2) + 1
@@ -110,7 +115,12 @@ def test_moves() -> None:
     assert x.get_device() == 0 and torch.ones(1).get_device() == -1
     assert torch.as_tensor(x) is x and not torch.as_tensor(x, device="cpu").is_cuda
     assert torch.tensor([x[0], 2.0]).device.type == "cpu" and torch.tensor([1.0], device="cuda").is_cuda
-    assert x.new_zeros(2).is_cuda and x.new_tensor([1]).is_cuda and x.new(2).is_cuda and torch.empty_like(x).is_cuda
+    assert (
+        x.new_zeros(2).is_cuda
+        and x.new_tensor([1]).is_cuda
+        and x.new(2).is_cuda
+        and torch.empty_like(x).is_cuda
+    )
     assert torch.zeros(2, device=1).device.index == 1
     assert x.untyped_storage().device.type == "cuda" and not x.is_cpu
     assert "device='cuda:0'" in repr(x) and "device='cuda:0'" in repr(nn.Parameter(x))
@@ -125,7 +135,9 @@ def test_silent_crossings_that_cuda_allows() -> None:
     x[torch.tensor([True, False, True])] = 5.0
     assert x[torch.tensor([0])].is_cuda and [1, 2, 3][torch.tensor(1, device="cuda")] == 2
     assert (x * torch.tensor(2.0)).is_cuda and (torch.tensor(2.0) * x).is_cuda
-    assert float(x[0]) == 5 and x.tolist() == [5, 1, 5] and list(range(torch.tensor(2, device="cuda"))) == [0, 1]
+    assert (
+        float(x[0]) == 5 and x.tolist() == [5, 1, 5] and list(range(torch.tensor(2, device="cuda"))) == [0, 1]
+    )
 
 
 def test_numpy() -> None:
@@ -160,7 +172,10 @@ def test_save_load_pickle() -> None:
     assert not load(map_location="cpu")["x"].is_cuda
     assert load(map_location={"cuda:1": "cuda:0"})["model"]["weight"].device.index == 0
     assert not load(map_location=lambda storage, place: storage)["x"].is_cuda
-    with whydevice.simulate_cuda(1), raises("Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1"):
+    with (
+        whydevice.simulate_cuda(1),
+        raises("Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1"),
+    ):
         load()
     assert pickle.loads(pickle.dumps(gpu(2, index=1))).device.index == 1
     assert copy.deepcopy(gpu(2, index=1)).device.index == 1
@@ -199,7 +214,10 @@ def test_legacy_types() -> None:
     x = torch.cuda.FloatTensor([1, 2])
     assert x.is_cuda and x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.cuda.FloatTensor)
     assert not isinstance(torch.ones(1), torch.cuda.FloatTensor) and not isinstance(x, torch.FloatTensor)
-    assert torch.ones(2).type("torch.cuda.LongTensor").dtype is torch.int64 and not x.type("torch.FloatTensor").is_cuda
+    assert (
+        torch.ones(2).type("torch.cuda.LongTensor").dtype is torch.int64
+        and not x.type("torch.FloatTensor").is_cuda
+    )
 
 
 def test_pinned_memory() -> None:
@@ -235,7 +253,9 @@ def test_autocast_and_scaler() -> None:
     assert not torch.equal(before, model.weight)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Adamax", "Adadelta", "RAdam"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Adamax", "Adadelta", "RAdam"]
+)
 @pytest.mark.parametrize("foreach", [None, False, True])
 def test_optimizers(name: str, foreach: bool | None) -> None:
     model = nn.Linear(2, 2).cuda()
@@ -244,7 +264,9 @@ def test_optimizers(name: str, foreach: bool | None) -> None:
         model(gpu(1, 2)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    assert all(t.is_cuda for t in optimizer.state[model.weight].values() if isinstance(t, torch.Tensor) and t.dim())
+    assert all(
+        t.is_cuda for t in optimizer.state[model.weight].values() if isinstance(t, torch.Tensor) and t.dim()
+    )
 
 
 def test_fused_and_capturable() -> None:
@@ -264,7 +286,9 @@ def test_optimizer_state_left_behind() -> None:
     model.cuda()
     optimizer.zero_grad()
     model(gpu(1, 2)).sum().backward()
-    with raises("Tensors of the same index must be on the same device and the same dtype except `step` tensors"):
+    with raises(
+        "Tensors of the same index must be on the same device and the same dtype except `step` tensors"
+    ):
         optimizer.step()
     restored = torch.optim.Adam(model.parameters())
     restored.load_state_dict(optimizer.state_dict())
@@ -306,14 +330,21 @@ def test_inference_mode_names_the_inner_op() -> None:
     model = nn.Linear(3, 4).cuda()
     with torch.inference_mode():
         assert model(gpu(2, 3)).is_cuda
-        with raises("got mat1 is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA_addmm)"):
+        with raises(
+            "got mat1 is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_CUDA_addmm)"
+        ):
             model(torch.ones(2, 3))
 
 
 def test_functorch() -> None:
     x = torch.randn(3, 4, device="cuda")
-    assert torch.func.vmap(lambda row: row * 2)(x).is_cuda and torch.func.grad(lambda v: (v**2).sum())(x).is_cuda
-    assert torch.func.jvp(lambda v: v * 2, (x,), (x,))[1].is_cuda and torch.func.jacrev(lambda v: v**2)(x[0]).is_cuda
+    assert (
+        torch.func.vmap(lambda row: row * 2)(x).is_cuda and torch.func.grad(lambda v: (v**2).sum())(x).is_cuda
+    )
+    assert (
+        torch.func.jvp(lambda v: v * 2, (x,), (x,))[1].is_cuda
+        and torch.func.jacrev(lambda v: v**2)(x[0]).is_cuda
+    )
     with raises("cuda:0 and cpu!"):
         torch.func.vmap(lambda row: row + torch.ones(4))(x)
 
@@ -323,9 +354,16 @@ def test_sparse() -> None:
     left = torch.sparse_coo_tensor(indices, torch.ones(2), (2, 2))
     moved = left.cuda()
     assert moved.is_cuda and moved.coalesce().is_cuda and moved.to_dense().is_cuda and moved._values().is_cuda
-    assert moved.coalesce().indices().is_cuda and (moved * 2).is_cuda and moved.t().is_cuda and not moved.cpu().is_cuda
+    assert (
+        moved.coalesce().indices().is_cuda
+        and (moved * 2).is_cuda
+        and moved.t().is_cuda
+        and not moved.cpu().is_cuda
+    )
     assert torch.sparse.mm(moved, gpu(2, 2)).is_cuda and gpu(2, 2).to_sparse_csr().is_cuda
-    with raises("got mat1 is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_SparseCUDA__addmm)"):
+    with raises(
+        "got mat1 is on cpu, different from other tensors on cuda:0 (when checking argument in method wrapper_SparseCUDA__addmm)"
+    ):
         torch.sparse.mm(left, gpu(2, 2))
     embedding = nn.Embedding(4, 3, sparse=True).cuda()
     embedding(torch.tensor([1], device="cuda")).sum().backward()
@@ -336,7 +374,9 @@ def test_sparse() -> None:
 def test_nested() -> None:
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda")
     assert nested.is_cuda and nested.to_padded_tensor(0).is_cuda
-    jagged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 3)], layout=torch.jagged, device="cuda")
+    jagged = torch.nested.nested_tensor(
+        [torch.ones(2, 3), torch.ones(3, 3)], layout=torch.jagged, device="cuda"
+    )
     assert jagged.is_cuda and (jagged * 2).is_cuda
 
 
@@ -346,7 +386,9 @@ def test_data_parallel() -> None:
     assert out.shape == (4, 3) and out.device.index == 0
     out.sum().backward()
     assert model.module.weight.grad.is_cuda
-    with raises("module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: cpu"):
+    with raises(
+        "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: cpu"
+    ):
         nn.DataParallel(nn.Linear(2, 3))(torch.ones(4, 2))
 
 
@@ -362,14 +404,18 @@ class OnGpu(Dataset):  # type: ignore[type-arg]
 @pytest.mark.parametrize("workers", [0, 2])
 def test_data_loader(workers: int, pin: bool) -> None:
     gpu(1)
-    for (batch,) in DataLoader(TensorDataset(torch.randn(8, 2)), 4, num_workers=workers, pin_memory=pin, shuffle=True):
+    for (batch,) in DataLoader(
+        TensorDataset(torch.randn(8, 2)), 4, num_workers=workers, pin_memory=pin, shuffle=True
+    ):
         assert not batch.is_cuda and batch.is_pinned() == pin
         assert (batch.cuda(non_blocking=True) + gpu(2)).is_cuda
 
 
 def test_forked_worker_must_not_touch_the_gpu() -> None:
     gpu(1)
-    with raises("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"):
+    with raises(
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method"
+    ):
         list(DataLoader(OnGpu(), 2, num_workers=1))
 
 
@@ -385,7 +431,9 @@ def test_threads_are_simulated() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == ["Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"]
+    assert found == [
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    ]
 
 
 def test_torchscript() -> None:
@@ -400,7 +448,9 @@ def test_torchscript() -> None:
     model, x = Model().cuda(), gpu(2, 3)
     assert torch.jit.script(model)(x).is_cuda and torch.jit.trace(model, x)(x).is_cuda
     traced = torch.jit.trace(Model(), torch.ones(2, 3)).to("cuda")
-    with raises("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"):
+    with raises(
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    ):
         traced(x)
 
 

@@ -3,8 +3,8 @@
     python tests/benchmarks/bench_simulate.py [--steps N] [--memory-steps N]
 
 - one training step of a small Transformer (d=256, 4 layers, batch 8 x 64): plain, simulated, FakeTensorMode
-- microseconds per op of `a + b` on four elements: plain, simulated, FakeTensorMode, and two empty modes (one function
-  mode, one dispatch mode), the least that any mode of this kind can cost
+- microseconds per op of `a + b` on four elements: plain, simulated, FakeTensorMode, and two empty modes
+(one function mode, one dispatch mode), the least that any mode of this kind can cost
 - tensors and resident memory after many simulated steps
 """
 

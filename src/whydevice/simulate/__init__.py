@@ -2,9 +2,10 @@
 
     with whydevice.simulate_cuda(devices=2): ...
 
-A tensor's device is a tag on its storage (tags.py). A dispatch mode compares tags as PyTorch's CUDA kernels compare
-devices (mode.py, judge.py, special.py, rules.json), and patches make Python's questions about devices answer from the
-tags (*_patches.py, cuda_surface.py). Importing this package does not import torch; entering the simulation does.
+A tensor's device is a tag on its storage (tags.py). A dispatch mode compares tags as PyTorch's CUDA kernels
+compare devices (mode.py, judge.py, special.py, rules.json), and patches make Python's questions about
+devices answer from the tags (*_patches.py, cuda_surface.py). Importing this package does not import torch;
+entering the simulation does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class simulate_cuda:
 
     def __enter__(self) -> simulate_cuda:
         from . import session
+        from .mode import new_mode
 
         outermost = STATE.session is None
         before = (STATE.devices, STATE.thread.current)
@@ -42,7 +44,7 @@ class simulate_cuda:
             session.Session().start()
         STATE.devices = self.devices
         if outermost:
-            mode = session.new_mode()
+            mode = new_mode()
             mode.__enter__()
         self._entered.append((outermost, before, mode))
         return self
@@ -71,7 +73,8 @@ def current_device() -> int:
 
 
 def device_of(tensor: object) -> str | None:
-    """The device of a tensor as PyTorch prints it, simulated or real. None for what is no tensor or cannot tell.
+    """The device of a tensor as PyTorch prints it, simulated or real. None for what is no tensor or cannot
+    tell.
 
     Runs no operator, no mode and no code of the user's; right outside the simulation too.
     """

@@ -1,9 +1,10 @@
 """Autocast on simulated GPUs.
 
-CUDA's autocast acts on tensors that C++ knows to be on a GPU; here it sees CPU tensors. So the CPU's autocast is switched
-on along with CUDA's, which covers the ops that run in lower precision, inside composite ones too, and a function mode
-does what the two do differently: it raises the ops on CUDA's float32 list, and keeps tensors that are on the CPU out.
-The lists are those of torch 2.13 (aten/src/ATen/autocast_mode.h, AT_FORALL_FP32 and its relatives).
+CUDA's autocast acts on tensors that C++ knows to be on a GPU; here it sees CPU tensors. So the CPU's
+autocast is switched on along with CUDA's, which covers the ops that run in lower precision, inside
+composite ones too, and a function mode does what the two do differently: it raises the ops on CUDA's
+float32 list, and keeps tensors that are on the CPU out. The lists are those of torch 2.13
+(aten/src/ATen/autocast_mode.h, AT_FORALL_FP32 and its relatives).
 """
 
 from __future__ import annotations
@@ -18,17 +19,10 @@ from .tags import read
 
 _LOW = (torch.float16, torch.bfloat16)
 _FLOAT32 = frozenset(
-    """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow __pow__ __rpow__ softplus
-    layer_norm native_layer_norm group_norm cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss
-    hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss
-    soft_margin_loss triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits cross_entropy dist pdist cdist
-    renorm logsumexp prod softmax log_softmax softmin cumprod cumsum norm vector_norm matrix_norm linalg_vector_norm
-    linalg_matrix_norm sum interpolate""".split()
+    ["acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sinh", "tan", "pow", "__pow__", "__rpow__", "softplus", "layer_norm", "native_layer_norm", "group_norm", "cosine_similarity", "poisson_nll_loss", "cosine_embedding_loss", "nll_loss", "hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss", "binary_cross_entropy_with_logits", "cross_entropy", "dist", "pdist", "cdist", "renorm", "logsumexp", "prod", "softmax", "log_softmax", "softmin", "cumprod", "cumsum", "norm", "vector_norm", "matrix_norm", "linalg_vector_norm", "linalg_matrix_norm", "sum", "interpolate"]
 )
 _LOWERED = frozenset(
-    """linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm addmv mv einsum bilinear multi_dot conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu scaled_dot_product_attention lstm gru rnn_tanh
-    rnn_relu lstm_cell gru_cell""".split()
+    ["linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "addbmm", "baddbmm", "addmv", "mv", "einsum", "bilinear", "multi_dot", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "prelu", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"]
 )
 _BANNED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -50,7 +44,7 @@ def _entering(original: Any) -> Any:
         found = original(self)
         if self.device == "cuda":
             states = self.__dict__.setdefault("_whydevice_states", [])
-            mode = CudaAutocast() if self._enabled else None
+            mode: Any = CudaAutocast() if self._enabled else None
             states.append((torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), mode))
             torch.set_autocast_enabled("cpu", self._enabled)
             torch.set_autocast_dtype("cpu", self.fast_dtype)
@@ -97,7 +91,9 @@ class CudaAutocast(TorchFunctionMode):
 
 def _on_gpu(values: Any) -> bool:
     return any(
-        read(value) > 0 if isinstance(value, torch.Tensor) else isinstance(value, (tuple, list)) and _on_gpu(value)
+        read(value) > 0
+        if isinstance(value, torch.Tensor)
+        else isinstance(value, (tuple, list)) and _on_gpu(value)
         for value in values
     )
 

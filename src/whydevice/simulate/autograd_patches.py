@@ -1,7 +1,7 @@
 """Autograd's own checks of devices, which its C++ makes on real devices only.
 
-A gradient that is handed to `backward` or `grad` must be where its output is; what the backward of a custom Function
-returns must be where that function's input was. (torch/csrc/autograd/engine.cpp, validate_outputs)
+A gradient that is handed to `backward` or `grad` must be where its output is; what the backward of a custom
+Function returns must be where that function's input was. (torch/csrc/autograd/engine.cpp, validate_outputs)
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def _apply(original: Any) -> Any:
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         found = original(cls, *args, **kwargs)
-        first = next((t for t in (found if isinstance(found, tuple) else (found,)) if isinstance(t, torch.Tensor)), None)
+        first = next(
+            (t for t in (found if isinstance(found, tuple) else (found,)) if isinstance(t, torch.Tensor)),
+            None,
+        )
         node = first.grad_fn if first is not None else None
         if node is not None and hasattr(node, "__dict__"):
             node._whydevice_inputs = [read(a) for a in args if isinstance(a, torch.Tensor)]  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
 """Device checks that PyTorch makes in composite C++ functions, before the dispatcher sees anything.
 
-Each function of `CHECKS` gets the call's arguments and raises what C++ raises. The same check guards torch's function and
-the method of Tensor. Sources: the strings of libtorch_cpu 2.13, and aten/src/ATen/native (file named at each).
+Each function of `CHECKS` gets the call's arguments and raises what C++ raises. The same check guards
+torch's function and the method of Tensor. Sources: the strings of libtorch_cpu 2.13, and
+aten/src/ATen/native (file named at each).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def install(patches: Patches) -> None:
     for name, check in CHECKS.items():
         for owner in (torch, torch.Tensor, torch.functional):
             if name in vars(owner) or (owner is torch.Tensor and hasattr(owner, name)):
-                patches.wrap(owner, name, lambda original, check=check: _guarded(original, check))
+                patches.set(owner, name, _guarded(getattr(owner, name), check))
     patches.wrap(torch.linalg, "multi_dot", lambda original: _guarded(original, _multi_dot))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, _choosing)
@@ -35,7 +36,7 @@ def _guarded(original: Any, check: Callable[..., None]) -> Any:
     function.__name__ = getattr(original, "__name__", "function")
     function.__doc__ = original.__doc__
     function.__wrapped__ = original  # type: ignore[attr-defined]
-    table = torch.jit._builtins._get_builtin_table()
+    table: dict[int, str] = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
     if id(original) in table:
         table[id(function)] = table[id(original)]
     return function
@@ -83,7 +84,8 @@ def _gradient(input: Any, *_: Any, spacing: Any = None, **__: Any) -> None:
     for tensor in spacing if isinstance(spacing, (list, tuple)) else ():
         if _differ(input, tensor):
             raise RuntimeError(
-                f"torch.gradient expected each tensor to be on the same device, but got devices {input.device} "
+                f"torch.gradient expected each tensor to be on the same device, but got devices "
+                f"{input.device} "
                 f"and {tensor.device}!"
             )
 
@@ -118,14 +120,17 @@ def _tensor_split(input: Any, sections: Any = None, *_: Any, **kwargs: Any) -> N
     """TensorShape.cpp: the sections as a tensor are read on the CPU."""
     sections = kwargs.get("tensor_indices_or_sections", sections)
     if isinstance(sections, torch.Tensor) and read(sections) > 0:
-        raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {sections.device}")
+        raise RuntimeError(
+            f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {sections.device}"
+        )
 
 
 def _searchsorted(boundaries: Any, *_: Any, sorter: Any = None, **__: Any) -> None:
     """BucketizationUtils.h; the sorter is a keyword, which the generated wrapper does not compare."""
     if _differ(boundaries, sorter):
         raise RuntimeError(
-            "torch.searchsorted(): sorter and boundary tensors should have same device type, but got sorter tensor "
+            "torch.searchsorted(): sorter and boundary tensors should have same device type, but got "
+            "sorter tensor "
             f"device type {sorter.device} and input value tensor device type {boundaries.device}"
         )
 

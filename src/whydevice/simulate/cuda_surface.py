@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from . import errors, tags
-from .devices import index_of, resolve
+from . import errors
+from .devices import index_of
 from .patching import Patches
 from .state import STATE
 
@@ -153,7 +152,9 @@ class Stream:
 class Event:
     """An event remembers when it was recorded."""
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any) -> None:
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
         self.enable_timing = enable_timing
         self._time = 0.0
 
@@ -184,6 +185,11 @@ def _rng_state(device: Any = "cuda") -> torch.Tensor:
 
 def _set_rng_state(state: torch.Tensor, device: Any = "cuda") -> None:
     torch.set_rng_state(state)
+
+
+def _set_rng_states(states: Any) -> None:
+    for state in states:
+        _set_rng_state(state)
 
 
 def _manual_seed(seed: int) -> None:
@@ -233,7 +239,9 @@ _CUDA: dict[str, Any] = {
     "get_gencode_flags": lambda: "-gencode compute=compute_80,code=sm_80",
     "mem_get_info": lambda device=None: (TOTAL_MEMORY, TOTAL_MEMORY),
     "memory_stats": _memory_stats,
-    "memory_summary": lambda device=None, abbreviated=False: "whydevice: memory of simulated GPUs is not measured",
+    "memory_summary": lambda device=None, abbreviated=False: (
+        "whydevice: memory of simulated GPUs is not measured"
+    ),
     "memory_snapshot": lambda *args, **kwargs: [],
     "list_gpu_processes": lambda device=None: "whydevice: a simulated GPU has no processes",
     "get_sync_debug_mode": lambda: 0,
@@ -252,7 +260,7 @@ _CUDA: dict[str, Any] = {
     "get_rng_state": _rng_state,
     "get_rng_state_all": lambda: [_rng_state() for _ in range(STATE.devices)],
     "set_rng_state": _set_rng_state,
-    "set_rng_state_all": lambda states: [_set_rng_state(s) for s in states] and None,
+    "set_rng_state_all": _set_rng_states,
 }
 _ZERO = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
          "max_memory_cached", "memory_usage", "utilization", "temperature", "power_draw", "clock_rate",

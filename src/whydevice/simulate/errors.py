@@ -1,6 +1,7 @@
 """The words of CUDA's device errors, for the installed torch (shared/messages.md, families A to P).
 
-torch 2.8 changed the sentence of the generated wrappers (pytorch#150750); everything else kept its words since 2.0.
+torch 2.8 changed the sentence of the generated wrappers (pytorch#150750); everything else kept its words
+since 2.0.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ def wrapper(argument: str, device: str, common: str, method: str) -> RuntimeErro
     """A1/A2: the generated wrapper names the first argument that differs from the first tensor."""
     if NEW_WORDING:
         return RuntimeError(
-            f"Expected all tensors to be on the same device, but got {argument} is on {device}, different from "
+            f"Expected all tensors to be on the same device, but got {argument} is on {device}, different "
+            f"from "
             f"other tensors on {common} (when checking argument in method {method})"
         )
     return RuntimeError(
-        f"Expected all tensors to be on the same device, but found at least two devices, {common} and {device}! "
+        f"Expected all tensors to be on the same device, but found at least two devices, {common} and "
+        f"{device}! "
         f"(when checking argument for argument {argument} in method {method})"
     )
 
@@ -27,7 +30,8 @@ def wrapper(argument: str, device: str, common: str, method: str) -> RuntimeErro
 def iterator(common: str, device: str) -> RuntimeError:
     """B1: TensorIterator names the first device that is not the CPU, then the one that differs."""
     return RuntimeError(
-        f"Expected all tensors to be on the same device, but found at least two devices, {common} and {device}!"
+        f"Expected all tensors to be on the same device, but found at least two devices, {common} and "
+        f"{device}!"
     )
 
 
@@ -38,7 +42,9 @@ def too_many_scalars() -> RuntimeError:
 
 def indices(device: str) -> RuntimeError:
     """F1."""
-    return RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({device})")
+    return RuntimeError(
+        f"indices should be either on cpu or on the same device as the indexed tensor ({device})"
+    )
 
 
 def generator(expected: str, found: str) -> RuntimeError:
@@ -66,8 +72,9 @@ def invalid_ordinal() -> RuntimeError:
     hint = "GPU device may be out of range, do you have enough GPUs?\n" if _VERSION >= (2, 9) else ""
     text = (
         f"CUDA error: invalid device ordinal\n{hint}"
-        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might "
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace "
+        "below might "
         "be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
         "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
     )
-    return kind(text)  # type: ignore[no-any-return]
+    return kind(text)

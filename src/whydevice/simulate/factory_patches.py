@@ -1,7 +1,8 @@
 """Functions that make tensors and whose C++ cannot be given a CUDA device on a build without CUDA.
 
-`torch.zeros(..., device="cuda")` and its like reach the dispatch mode by themselves; only a bare integer as the device
-has to be spelled out for them. `torch.tensor` and its like read Python data, copy it in C++, and are moved afterwards.
+`torch.zeros(..., device="cuda")` and its like reach the dispatch mode by themselves; only a bare integer as
+the device has to be spelled out for them. `torch.tensor` and its like read Python data, copy it in C++, and
+are moved afterwards.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _known_to_jit(patches: Patches, original: Any, wrapper: Any) -> Any:
     wrapper.__name__ = original.__name__
     wrapper.__doc__ = original.__doc__
     wrapper.__wrapped__ = original
-    table = torch.jit._builtins._get_builtin_table()
+    table: dict[int, str] = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
     if id(original) in table:
         table[id(wrapper)] = table[id(original)]
     return wrapper

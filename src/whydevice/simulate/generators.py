@@ -30,7 +30,7 @@ class Generator(torch._C.Generator, metaclass=_GeneratorType):
         tag = _device_tag(resolve(device))
         if tag is None:
             return torch._C.Generator(device)
-        made = super().__new__(cls)
+        made: Any = super().__new__(cls)
         if tag:
             address = made._cdata
             _tags[address] = tag

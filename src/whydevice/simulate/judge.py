@@ -1,6 +1,7 @@
 """Whether a call's tensors may meet, as CUDA's kernels decide it, and on which device its results are.
 
-`judge` returns the tag of the results or raises with CUDA's words. It runs only when the tags of a call differ.
+`judge` returns the tag of the results or raises with CUDA's words. It runs only when the tags of a call
+differ.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Call(NamedTuple):
 
 Special = Callable[[Call], int]
 SPECIAL: dict[str, Special] = {}
-# TensorIterator ops that do not allow a 0-dim CPU operand (no `allow_cpu_scalars` where they build their iterator).
+# TensorIterator ops that do not allow a 0-dim CPU operand (no `allow_cpu_scalars` where they build their
+# iterator).
 NO_CPU_SCALARS = {"complex", "complex.out", "polar", "polar.out", "index.Tensor_out"}
 
 

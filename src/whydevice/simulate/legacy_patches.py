@@ -45,7 +45,13 @@ def _make(name: str, dtype: torch.dtype, gpu: bool) -> Any:
         return moves.to(made, torch.device("cuda"))
 
     module = "torch.cuda" if gpu else "torch"
-    space = {"__new__": __new__, "dtype": dtype, "is_cuda": gpu, "__module__": module, "_whydevice_name": f"{module}.{name}"}
+    space = {
+        "__new__": __new__,
+        "dtype": dtype,
+        "is_cuda": gpu,
+        "__module__": module,
+        "_whydevice_name": f"{module}.{name}",
+    }
     return _LegacyType(name, (), space)
 
 

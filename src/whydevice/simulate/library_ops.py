@@ -1,7 +1,8 @@
 """Operators from outside PyTorch's own table: torch.library, custom_op, C++ extensions.
 
-A kernel written in Python calls further operators, which must be seen: it is called by its dispatch key with the mode
-active. A C++ kernel runs as it is, and what it compares inside is not known: mixed devices are counted.
+A kernel written in Python calls further operators, which must be seen: it is called by its dispatch key
+with the mode active. A C++ kernel runs as it is, and what it compares inside is not known: mixed devices
+are counted.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ def written_in_python(func: Any) -> bool:
     """Whether Python registered a kernel for this operator."""
     name, _, overload = func._schema.name.partition(".")
     prefix = name.replace("::", "/") + "/"
-    registered = getattr(torch.library, "_impls", set())
+    registered: set[str] = getattr(torch.library, "_impls", set())
     definitions = getattr(getattr(torch, "_library", None), "custom_ops", None)
-    return name in getattr(definitions, "OPDEFS", {}) or any(str(entry).startswith(prefix) for entry in registered)
+    return name in getattr(definitions, "OPDEFS", {}) or any(
+        str(entry).startswith(prefix) for entry in registered
+    )
 
 
 def _key(name: str, label: str, tag: int) -> Any:
@@ -56,8 +59,10 @@ def _key(name: str, label: str, tag: int) -> Any:
         return torch._C.DispatchKeySet(keys.CUDA)
     if tag > 0 and not has(name, "CompositeExplicitAutograd") and has(name, "CPU"):
         raise NotImplementedError(
-            f"Could not run '{label}' with arguments from the 'CUDA' backend. This could be because the operator "
-            "doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
+            f"Could not run '{label}' with arguments from the 'CUDA' backend. This could be because the "
+            f"operator "
+            "doesn't exist for this backend, or was omitted during the selective/custom build process (if "
+            "using "
             "custom build)."
         )
     return torch._C.DispatchKeySet(keys.CPU)

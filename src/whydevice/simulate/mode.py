@@ -1,8 +1,9 @@
-"""The dispatch mode: sees every op that reaches a kernel, compares the tags, lets the CPU compute, tags the results.
+"""The dispatch mode: sees every op that reaches a kernel, compares the tags, lets the CPU compute, tags the
+results.
 
-What an op needs is worked out once and kept on the OpOverload itself (`op._whydevice`), as a closure that takes the
-arguments: looking it up costs one attribute. The closures have a short way for the common case, in which all
-tensors bear the same tag, and leave the rest to `judge`.
+What an op needs is worked out once and kept on the OpOverload itself (`op._whydevice`), as a closure that
+takes the arguments: looking it up costs one attribute. The closures have a short way for the common case,
+in which all tensors bear the same tag, and leave the rest to `judge`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NONE: dict[str, Any] = {}
 _compiled: list[Any] = []
 
 
-class SimulatedCuda(TorchDispatchMode):
+class SimulatedCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Active in every thread of the simulation."""
 
     @classmethod
@@ -38,6 +39,11 @@ class SimulatedCuda(TorchDispatchMode):
             return NotImplemented
         run = getattr(func, "_whydevice", None) or compiled(func)
         return run(args, kwargs or _NONE)
+
+
+def new_mode() -> Any:
+    """The mode for the thread that calls."""
+    return SimulatedCuda()  # type: ignore[no-untyped-call]
 
 
 def _foreign(types: Any) -> bool:
@@ -100,11 +106,7 @@ class Signature:
         self.lists = any(is_list for _, _, is_list, _ in self.tensors)
         self.inplace = any(written for *_, written in self.tensors)
         returns = schema.returns
-        self.view = (
-            not self.inplace
-            and bool(returns)
-            and all(r.alias_info is not None for r in returns)
-        )
+        self.view = not self.inplace and bool(returns) and all(r.alias_info is not None for r in returns)
         # Nothing new comes back: only arguments, or no tensor at all.
         self.quiet = all(r.alias_info is not None or "Tensor" not in str(r.type) for r in returns)
 
@@ -149,7 +151,7 @@ def _composite(func: Any) -> Run:
     key, op = torch._C.DispatchKey.CompositeImplicitAutograd, func._op_dk
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        _push_mode(SimulatedCuda())
+        _push_mode(new_mode())
         try:
             return op(key, *args, **kwargs)
         finally:
@@ -278,7 +280,11 @@ def _factory(func: Any, signature: Signature) -> Run:
         source = 0
         if like:
             items = signature.items(args, kwargs)
-            source = judge(Call(signature.name, args, kwargs, items)) if len(items) > 1 else (items[0].tag if items else 0)
+            source = (
+                judge(Call(signature.name, args, kwargs, items))
+                if len(items) > 1
+                else (items[0].tag if items else 0)
+            )
         if device is None:
             tag: int | None = source
         else:
@@ -324,13 +330,13 @@ def check_generator(generator: Any, tag: int) -> None:
 def _watch_scalars(items: list[Item], tag: int) -> None:
     """A 0-dim CPU tensor that took part on the GPU gets its gradient back on the CPU.
 
-    Autograd moves 0-dim gradients to the device of their input (engine.cpp, validate_outputs); without that move the
-    backward of what lies before would meet a gradient on the wrong device.
+    Autograd moves 0-dim gradients to the device of their input (engine.cpp, validate_outputs); without that
+    move the backward of what lies before would meet a gradient on the wrong device.
     """
     for item in items:
         if item.tag == 0 and item.tensor.requires_grad and "_whydevice_hook" not in item.tensor.__dict__:
             item.tensor._whydevice_hook = True  # type: ignore[attr-defined]
-            item.tensor.register_hook(_to_cpu)
+            item.tensor.register_hook(_to_cpu)  # type: ignore[no-untyped-call]
 
 
 def _to_cpu(grad: Tensor) -> Tensor:
@@ -359,19 +365,14 @@ def _without_cuda_kernel(func: Any, signature: Signature) -> Run:
 
 
 def _convolution(func: Any, signature: Signature) -> Run:
-    """C++ names the types of tensors that it holds for the CPU's when dtypes differ: say CUDA's."""
+    """CUDA names the types also when only the dtypes differ, which the CPU finds out in other words."""
     several = _several(func, signature)
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        failure = None
-        try:
-            return several(args, kwargs)
-        except RuntimeError as error:
-            text = str(error)
-            if read(args[0]) <= 0 or "should be the same" not in text or "torch.cuda." in text:
-                raise
-            failure = RuntimeError(text.partition(" or input should be")[0].replace("(torch.", "(torch.cuda."))
-        raise failure
+        subject, weight = args[0], args[1]
+        if subject.dtype is not weight.dtype and read(subject) > 0:
+            special.check_types(signature.items(args, kwargs))
+        return several(args, kwargs)
 
     return run
 
@@ -383,7 +384,11 @@ def _set(func: Any, signature: Signature) -> Run:
         source = args[1] if len(args) > 1 else kwargs.get("source")
         if source is not None:
             mine = read(args[0])
-            its = read(source) if isinstance(source, Tensor) else getattr(source, "_untyped_storage", source)._whydevice
+            its = (
+                read(source)
+                if isinstance(source, Tensor)
+                else getattr(source, "_untyped_storage", source)._whydevice
+            )
             if mine != its and max(mine, its) > 0 and min(mine, its) >= 0:
                 raise errors.storage(tags.string(mine), tags.string(its))
         return signature.op(*args, **kwargs)

@@ -24,7 +24,8 @@ def move(tensor: torch.Tensor, tag: int, dtype: Any = None, memory_format: Any =
     out: torch.Tensor = _to_copy(tensor, **kwargs)
     node = out.grad_fn if out.requires_grad else None
     if node is not None:
-        # C++ moves the gradient to the device that it reads off the input, which really is the CPU: no move at all.
+        # C++ moves the gradient to the device that it reads off the input, which really is the CPU: no move
+        # at all.
         node.register_hook(_back_to(read(tensor)))
     return out
 
@@ -40,7 +41,7 @@ def _back_to(tag: int) -> Any:
 def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """Tensor.to: to a device, to a dtype, or to what another tensor has."""
     device, rest = kwargs.get("device"), list(args)
-    if rest and isinstance(rest[0], torch.Tensor) or "other" in kwargs:
+    if (rest and isinstance(rest[0], torch.Tensor)) or "other" in kwargs:
         other = kwargs.pop("other", None) if "other" in kwargs else rest.pop(0)
         device, rest = other.device, [other.dtype, *rest]
     elif rest and not isinstance(rest[0], torch.dtype):
@@ -104,7 +105,7 @@ def cpu(self: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
 
 def copy_storage(storage: Any, tag: int) -> Any:
     """A copy of an UntypedStorage, tagged."""
-    copied = torch.UntypedStorage(storage.nbytes())
+    copied: Any = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
     copied.copy_(storage, False)
     copied._whydevice = tag
     return copied

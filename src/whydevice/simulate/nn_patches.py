@@ -28,7 +28,9 @@ def _recurrent(original: Any) -> Any:
 
     def layer(data: Any, second: Any, third: Any, *rest: Any) -> Any:
         # (input, hx, params, ...) or, for packed sequences, (data, batch_sizes, hx, params, ...)
-        packed = isinstance(third, torch.Tensor) or (isinstance(second, torch.Tensor) and rest and _is_list(rest[0]))
+        packed = isinstance(third, torch.Tensor) or (
+            isinstance(second, torch.Tensor) and rest and _is_list(rest[0])
+        )
         hidden, params = (third, rest[0]) if packed else (second, third)
         if packed and read(second) > 0:
             raise RuntimeError(f"batch_sizes tensor should be on CPU, but got {second.device}")
@@ -80,7 +82,8 @@ def _grouped(original: Any) -> Any:
                 step = other.dim() == 0 and read(other) <= 0 and other.dtype in (torch.float32, torch.float64)
                 if not step:
                     raise RuntimeError(
-                        "Tensors of the same index must be on the same device and the same dtype except `step` tensors "
+                        "Tensors of the same index must be on the same device and the same dtype except "
+                        "`step` tensors "
                         "that can be CPU and float32/64" + _tail()
                     )
             groups.setdefault((first.device, first.dtype), []).append(index)

@@ -17,7 +17,9 @@ def install(patches: Patches) -> None:
         patches.set(torch._C, name, function)
 
 
-def _scatter(tensor: Any, devices: Sequence[int], sizes: Any = None, dim: int = 0, streams: Any = None) -> Any:
+def _scatter(
+    tensor: Any, devices: Sequence[int], sizes: Any = None, dim: int = 0, streams: Any = None
+) -> Any:
     """comm.cpp, scatter."""
     chunks = tensor.split(list(sizes), dim) if sizes is not None else tensor.chunk(len(devices), dim)
     return tuple(moves.to(c, torch.device("cuda", d)) for c, d in zip(chunks, devices, strict=False))
@@ -43,7 +45,8 @@ def _gather(tensors: Sequence[Any], dim: int, destination: Any = None) -> Any:
     for index, tensor in enumerate(tensors):
         if read(tensor) <= 0:
             raise RuntimeError(
-                f"Expected all input tensors to be CUDA tensors, but tensor at index {index} has device '{tensor.device}'"
+                f"Expected all input tensors to be CUDA tensors, but tensor at index {index} has device "
+                f"'{tensor.device}'"
             )
     if destination is None:
         device = torch.device("cuda")

@@ -16,7 +16,8 @@ class Patches:
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner.name`; returns what an access found before (None when there was nothing)."""
-        # What the owner itself holds, not what it inherits: an inherited attribute is restored by deleting ours.
+        # What the owner itself holds, not what it inherits: an inherited attribute is restored by deleting
+        # ours.
         own = vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
         before = getattr(owner, name, None)
         setattr(owner, name, value)

@@ -1,6 +1,7 @@
 """The table of PyTorch's device checks, and the names of its generated wrappers.
 
-`rules.json` is made from native_functions.yaml by scripts/make_device_rules.py, which says what its fields mean.
+`rules.json` is made from native_functions.yaml by scripts/make_device_rules.py, which says what its fields
+mean.
 """
 
 from __future__ import annotations

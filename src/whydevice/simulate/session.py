@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from . import (
     amp_patches,
     autograd_patches,
@@ -22,7 +20,6 @@ from . import (
 )
 from .patching import Patches
 from .state import STATE
-
 
 _INSTALLED: tuple[Any, ...] = (
     tensor_patches,
@@ -50,7 +47,7 @@ class Session:
         try:
             for module in _INSTALLED:
                 module.install(self.patches)
-            runtime_patches.install(self.patches, mode.SimulatedCuda)
+            runtime_patches.install(self.patches, mode.new_mode)
         except BaseException:
             self.stop()
             raise
@@ -59,8 +56,3 @@ class Session:
         mode.forget()
         self.patches.undo()
         STATE.session = None
-
-
-def new_mode() -> Any:
-    """The mode for the thread that calls."""
-    return mode.SimulatedCuda()

@@ -1,7 +1,7 @@
 """The ops that compare devices in their own way, and the composite ones, for which CUDA names the inner op.
 
-Each function takes the call and returns the tag of the results, or raises. Sources: shared/messages.md, Rules; PyTorch's
-aten/src/ATen/native (the file is named beside each rule).
+Each function takes the call and returns the tag of the results, or raises. Sources: shared/messages.md,
+Rules; PyTorch's aten/src/ATen/native (the file is named beside each rule).
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def inplace_form(call: Call) -> int:
     """TensorAdvancedIndexing.cpp."""
     base, _, overload = call.op.partition(".")
     overload = overload and "int_Scalar"
-    return renamed(call, {n: n for n in _INPLACE[call.op]}, f"wrapper_CUDA_{overload}_{base.removesuffix('_')}_")
+    return renamed(
+        call, {n: n for n in _INPLACE[call.op]}, f"wrapper_CUDA_{overload}_{base.removesuffix('_')}_"
+    )
 
 
 @special("cholesky_solve")
@@ -97,9 +99,11 @@ def block_diag(call: Call) -> int:
 @special("dot.out", "vdot.out")
 def dot_out(call: Call) -> int:
     """Blas.cpp."""
-    name, (out, a, b) = call.op.partition(".")[0], (call.named(n)[0] for n in ("out", "self", "tensor" if call.op == "dot.out" else "other"))
+    name = call.op.partition(".")[0]
+    out, a, b = (call.named(n)[0] for n in ("out", "self", "tensor" if name == "dot" else "other"))
     raise RuntimeError(
-        f"{name}: Expected the output and input tensors to be on the same device, but got the output tensor on "
+        f"{name}: Expected the output and input tensors to be on the same device, but got the output "
+        f"tensor on "
         f"{out.device}, input tensor a on {a.device}, and input tensor b on {b.device}"
     )
 
@@ -121,7 +125,8 @@ def addcmul(call: Call) -> int:
         item = call.named(name)[0]
         if item.tag == 0:
             raise RuntimeError(
-                f"CPU Scalar support for {name} argument is not supported when calling addcmul on CUDA tensors.{more}"
+                f"CPU Scalar support for {name} argument is not supported when calling addcmul on CUDA "
+                f"tensors.{more}"
             )
     return tag
 
@@ -195,27 +200,35 @@ def where(call: Call) -> int:
 
 @special("convolution", "_convolution")
 def convolution(call: Call) -> int:
-    """Convolution.cpp, check_input_same_type_as_parameters: it compares types, which know no device index."""
+    """Convolution.cpp: types first, which know no device index; then cuDNN's wrapper; then the bias is added."""
+    check_types(call.items)
     subject, weight = call.named("input")[0], call.named("weight")[0]
-    shown = legacy_type(subject.tensor, subject.tag)
-    for item in (weight, *call.named("bias")):
-        kind = "weight" if item is weight else "bias"
-        theirs = legacy_type(item.tensor, item.tag)
-        if shown != theirs:
-            # oneDNN's own words, when the CPU kernel that it would choose is oneDNN's.
-            onednn = subject.tag == 0 and subject.tensor.dtype is torch.float32
-            tail = f" or input should be a MKLDNN tensor and {kind} is a dense tensor" if onednn else ""
-            raise RuntimeError(f"Input type ({shown}) and {kind} type ({theirs}) should be the same{tail}")
     transposed = "_transpose" if call.argument(6, "transposed", False) else ""
     exact([subject._replace(name="self"), weight], f"wrapper_CUDA__cudnn_convolution{transposed}")
     return iterate([subject, *call.named("bias")], cpu_scalars=False)
+
+
+def check_types(items: list[Item]) -> None:
+    """E1 and E2 (check_input_same_type_as_parameters)."""
+    subject = next(item for item in items if item.name == "input")
+    shown = legacy_type(subject.tensor, subject.tag)
+    for item in items:
+        theirs = legacy_type(item.tensor, item.tag)
+        if item.name in ("weight", "bias") and shown != theirs:
+            # oneDNN's own words, when the CPU kernel that it would choose is oneDNN's.
+            onednn = subject.tag == 0 and subject.tensor.dtype is torch.float32
+            tail = f" or input should be a MKLDNN tensor and {item.name} is a dense tensor" if onednn else ""
+            raise RuntimeError(
+                f"Input type ({shown}) and {item.name} type ({theirs}) should be the same{tail}"
+            )
 
 
 @special("native_batch_norm")
 def batch_norm(call: Call) -> int:
     """Normalization.cpp, _select_batch_norm_backend: cuDNN from three dimensions on, when it may.
 
-    The choice is torch.batch_norm's (composite_patches.py says when it is running), and looks at the input alone.
+    The choice is torch.batch_norm's (composite_patches.py says when it is running), and looks at the input
+    alone.
     """
     names = ("input", "weight", "bias", "running_mean", "running_var")
     subject = call.named("input")[0].tensor
@@ -272,8 +285,11 @@ NO_CUDA_KERNEL = {"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_
 def no_kernel(op: str) -> NotImplementedError:
     """M14."""
     return NotImplementedError(
-        f"Could not run 'aten::{op}' with arguments from the 'CUDA' backend. This could be because the operator doesn't "
-        "exist for this backend, or was omitted during the selective/custom build process (if using custom build). If "
-        "you are a Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible "
+        f"Could not run 'aten::{op}' with arguments from the 'CUDA' backend. This could be because the "
+        f"operator doesn't "
+        "exist for this backend, or was omitted during the selective/custom build process (if using custom "
+        "build). If "
+        "you are a Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for "
+        "possible "
         f"resolutions. 'aten::{op}' is only available for these backends: [CPU]."
     )

@@ -1,7 +1,8 @@
-"""What is true of the simulation now: how many GPUs, which one is current, whether CUDA was initialised. No torch here.
+"""What is true of the simulation now: how many GPUs, which one is current, whether CUDA was initialised. No
+torch here.
 
-The current device belongs to the thread, as in CUDA, and starts at 0. Initialisation belongs to the process: a forked
-child inherits that it happened and, like CUDA, must not touch a GPU any more.
+The current device belongs to the thread, as in CUDA, and starts at 0. Initialisation belongs to the
+process: a forked child inherits that it happened and, like CUDA, must not touch a GPU any more.
 """
 
 from __future__ import annotations

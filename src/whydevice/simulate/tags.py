@@ -1,10 +1,11 @@
 """The simulated device of a tensor: a small number kept on its storage.
 
-0 is the CPU, n + 1 is cuda:n, and WILD marks a tensor that C++ made inside an operator without saying where: it takes
-the device of what it first meets. The number is an attribute of the storage's Python object, which PyTorch keeps alive
-as long as the storage itself (PyObject preservation, torch 2.1): views, `.data =`, parameters and optimizer state
-follow by themselves, nothing has to be swept, and an address that is used again starts afresh. A tensor without an
-accessible storage (sparse, nested) carries the number itself.
+0 is the CPU, n + 1 is cuda:n, and WILD marks a tensor that C++ made inside an operator without saying
+where: it takes the device of what it first meets. The number is an attribute of the storage's Python
+object, which PyTorch keeps alive as long as the storage itself (PyObject preservation, torch 2.1): views,
+`.data =`, parameters and optimizer state follow by themselves, nothing has to be swept, and an address that
+is used again starts afresh. A tensor without an accessible storage (sparse, nested) carries the number
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ WILD = -1
 CPU = torch.device("cpu")
 
 storage_of = torch._C.TensorBase.untyped_storage
-real_device = torch._C.TensorBase.device.__get__  # type: ignore[attr-defined]
+real_device: Any = torch._C.TensorBase.device.__get__
 no_torch_function = torch._C.DisableTorchFunction
 
 _STRINGS: dict[int, str] = {WILD: "cpu", 0: "cpu"}
@@ -99,7 +100,8 @@ def name(tensor: Any, tag: int) -> str:
 
 
 def plain_device_of(tensor: Any) -> str | None:
-    """The device as a string, from the storage's tag alone: no operator, no mode, no `__torch_function__` runs.
+    """The device as a string, from the storage's tag alone: no operator, no mode, no `__torch_function__`
+    runs.
 
     Right outside the simulation too, while the storage lives. None for what has neither storage nor tag.
     """
@@ -107,7 +109,7 @@ def plain_device_of(tensor: Any) -> str | None:
         if not issubclass(type(tensor), torch._C.TensorBase):  # isinstance would ask its __class__
             return None
         try:
-            tag = getattr(storage_of(tensor), "_whydevice", 0)
+            tag: Any = getattr(storage_of(tensor), "_whydevice", 0)
         except (RuntimeError, NotImplementedError):
             try:
                 tag = object.__getattribute__(tensor, "__dict__").get("_whydevice")

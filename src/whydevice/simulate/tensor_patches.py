@@ -70,8 +70,10 @@ def _set_grad(self: torch.Tensor, grad: Any) -> None:
             )
         if mine != its and mine.type == its.type:
             raise RuntimeError(
-                f"attempting to assign a gradient located on device with index '{its.index}' to a tensor located on "
-                f"device with index '{mine.index}'. Please ensure that the gradient and the tensor are on the same "
+                f"attempting to assign a gradient located on device with index '{its.index}' to a tensor "
+                f"located on "
+                f"device with index '{mine.index}'. Please ensure that the gradient and the tensor are on "
+                f"the same "
                 "device"
             )
     _real_grad.__set__(self, grad)
@@ -91,7 +93,8 @@ def _numpy(self: torch.Tensor, *, force: bool = False) -> Any:
     if tag > 0:
         if not force:
             raise TypeError(
-                f"can't convert {tags.string(tag)} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+                f"can't convert {tags.string(tag)} device type tensor to numpy. Use Tensor.cpu() to copy "
+                f"the tensor "
                 "to host memory first."
             )
         self = moves.cpu(self.detach())
@@ -159,7 +162,9 @@ def _cpu_only(original: Any) -> Any:
 
 def _interface(self: torch.Tensor) -> Any:
     if read(self) > 0:
-        raise RuntimeError("whydevice: __cuda_array_interface__ is not simulated: there is no GPU memory to point at")
+        raise RuntimeError(
+            "whydevice: __cuda_array_interface__ is not simulated: there is no GPU memory to point at"
+        )
     found = legacy_type(self, 0)
     raise AttributeError(
         f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {found} "
