@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +124,9 @@ def test_explained_as_the_fixture_says(case: Case, runs: Runs, request: pytest.F
     said = (got["culprit"] or {}).get("expression") or ""
     if case.culprit:
         assert normal(said) in {normal(c) for c in case.culprit}, report_of(run.result.stderr)
-    line = (got["root"] or {}).get("line")
+    root = got["root"] or {}
+    line = root.get("line")
+    assert root.get("file") == "script.py", root
     # As shared/score.py judges: the line that the mend changes, give or take one.
     assert line is not None and any(abs(line - r) <= 1 for r in case.root_lines), (line, case.root_lines)
 
@@ -137,6 +140,7 @@ def test_report_is_the_snapshot(case: Case, runs: Runs, bless: bool, real_cuda: 
     result = runs.explained(case).result
     text = report_of(result.stderr)
     assert text, str(result)
+    assert sys.prefix not in text, text
     assert max(map(len, text.splitlines())) <= 80 and len(text.splitlines()) <= 40
     if real_cuda:
         pytest.skip("snapshots are of the simulated run")
