@@ -41,7 +41,7 @@ class simulate_cuda:
         mode = None
         if outermost:
             STATE.begin()
-            session.Session().start()
+            session.Session(self.traffic).start()
         STATE.devices = self.devices
         if outermost:
             mode = new_mode()
@@ -94,4 +94,4 @@ def report() -> str | None:
 
 def traffic_report() -> str | None:
     """Copies between devices and waits for the GPU, per user line; None when none were asked for or found."""
-    return None if STATE.traffic is None else str(STATE.traffic.text())
+    return None if STATE.traffic is None else STATE.traffic.text()

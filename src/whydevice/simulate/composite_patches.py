@@ -22,10 +22,11 @@ def install(patches: Patches) -> None:
     for name, check in CHECKS.items():
         for owner in (torch, torch.Tensor, torch.functional):
             if name in vars(owner) or (owner is torch.Tensor and hasattr(owner, name)):
-                patches.set(owner, name, _guarded(getattr(owner, name), check))
+                original = getattr(owner, name)
+                patches.set(owner, name, patches.stand_in(original, _guarded(original, check)))
     patches.wrap(torch.linalg, "multi_dot", lambda original: _guarded(original, _multi_dot))
     for name in ("batch_norm", "instance_norm"):
-        patches.wrap(torch, name, _choosing)
+        patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
 
 
 def _guarded(original: Any, check: Callable[..., None]) -> Any:
@@ -33,12 +34,6 @@ def _guarded(original: Any, check: Callable[..., None]) -> Any:
         check(*args, **kwargs)
         return original(*args, **kwargs)
 
-    function.__name__ = getattr(original, "__name__", "function")
-    function.__doc__ = original.__doc__
-    function.__wrapped__ = original  # type: ignore[attr-defined]
-    table: dict[int, str] = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
-    if id(original) in table:
-        table[id(function)] = table[id(original)]
     return function
 
 
@@ -125,9 +120,10 @@ def _tensor_split(input: Any, sections: Any = None, *_: Any, **kwargs: Any) -> N
         )
 
 
-def _searchsorted(boundaries: Any, *_: Any, sorter: Any = None, **__: Any) -> None:
+def _searchsorted(boundaries: Any, *_: Any, **options: Any) -> None:
     """BucketizationUtils.h; the sorter is a keyword, which the generated wrapper does not compare."""
-    if _differ(boundaries, sorter):
+    sorter: Any = options.get("sorter")
+    if sorter is not None and _differ(boundaries, sorter):
         raise RuntimeError(
             "torch.searchsorted(): sorter and boundary tensors should have same device type, but got "
             "sorter tensor "

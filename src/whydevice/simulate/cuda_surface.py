@@ -192,6 +192,10 @@ def _set_rng_states(states: Any) -> None:
         _set_rng_state(state)
 
 
+def _seed() -> None:
+    torch.default_generator.seed()
+
+
 def _manual_seed(seed: int) -> None:
     torch.default_generator.manual_seed(int(seed))
 
@@ -254,8 +258,8 @@ _CUDA: dict[str, Any] = {
     "default_stream": lambda device=None: Stream(device),
     "manual_seed": _manual_seed,
     "manual_seed_all": _manual_seed,
-    "seed": lambda: None if torch.default_generator.seed() else None,
-    "seed_all": lambda: None if torch.default_generator.seed() else None,
+    "seed": _seed,
+    "seed_all": _seed,
     "initial_seed": lambda: torch.default_generator.initial_seed(),
     "get_rng_state": _rng_state,
     "get_rng_state_all": lambda: [_rng_state() for _ in range(STATE.devices)],

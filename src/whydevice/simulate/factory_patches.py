@@ -26,23 +26,12 @@ def install(patches: Patches) -> None:
         original = getattr(torch, name, None)
         if original is None or name in _FROM_DATA:
             continue
-        patches.set(torch, name, _known_to_jit(patches, original, _counted(original)))
+        patches.set(torch, name, patches.stand_in(original, _counted(original)))
     for name in _FROM_DATA:
         original = getattr(torch, name, None)
         if original is not None:
-            patches.set(torch, name, _known_to_jit(patches, original, _moved(original, name)))
+            patches.set(torch, name, patches.stand_in(original, _moved(original, name)))
     patches.wrap(torch._C._nn, "_parse_to", _parse_to)
-
-
-def _known_to_jit(patches: Patches, original: Any, wrapper: Any) -> Any:
-    """TorchScript finds its builtins by the identity of the function."""
-    wrapper.__name__ = original.__name__
-    wrapper.__doc__ = original.__doc__
-    wrapper.__wrapped__ = original
-    table: dict[int, str] = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
-    if id(original) in table:
-        table[id(wrapper)] = table[id(original)]
-    return wrapper
 
 
 def _counted(original: Any) -> Any:
@@ -106,7 +95,7 @@ def _parse_to(original: Any) -> Any:
     def parse(*args: Any, **kwargs: Any) -> Any:
         other = kwargs.get("tensor", args[0] if args else None)
         if isinstance(other, torch.Tensor):
-            device, dtype, *rest = original(*args, **kwargs)
+            _, dtype, *rest = original(*args, **kwargs)
             return other.device, dtype, *rest
         if args and isinstance(args[0], int):
             args = (resolve(args[0]), *args[1:])

@@ -42,7 +42,7 @@ def runner(func: Any, signature: Any, new_mode: Callable[[], Any]) -> Run:
 
 def written_in_python(func: Any) -> bool:
     """Whether Python registered a kernel for this operator."""
-    name, _, overload = func._schema.name.partition(".")
+    name = func._schema.name
     prefix = name.replace("::", "/") + "/"
     registered: set[str] = getattr(torch.library, "_impls", set())
     definitions = getattr(getattr(torch, "_library", None), "custom_ops", None)

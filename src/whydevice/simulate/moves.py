@@ -14,9 +14,13 @@ _to_copy = torch.ops.aten._to_copy.default
 _original_to = torch._C.TensorBase.to
 
 
-def move(tensor: torch.Tensor, tag: int, dtype: Any = None, memory_format: Any = None) -> torch.Tensor:
+def move(
+    tensor: torch.Tensor, tag: int, dtype: Any = None, memory_format: Any = None, non_blocking: bool = False
+) -> torch.Tensor:
     """A copy of `tensor` on the device of `tag`, differentiable as `.to` is."""
     kwargs: dict[str, Any] = {"device": tags.device(tag), "pin_memory": False}
+    if non_blocking:
+        kwargs["non_blocking"] = True
     if dtype is not None:
         kwargs["dtype"] = dtype
     if memory_format is not None:
@@ -71,7 +75,9 @@ def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             return self
         return _original_to(self, *_after_device(rest, self), **kwargs)
     dtype, memory_format = _wanted_dtype(rest, kwargs)
-    return move(self, tag, dtype, memory_format)
+    positional = [value for value in rest if isinstance(value, bool)]
+    non_blocking = bool(kwargs.get("non_blocking", positional[0] if positional else False))
+    return move(self, tag, dtype, memory_format, non_blocking)
 
 
 def _wanted_dtype(rest: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:

@@ -14,10 +14,11 @@ from .tags import read
 def install(patches: Patches) -> None:
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         original = getattr(torch._C._VariableFunctions, name)
-        checked = _recurrent(original)
+        checked = patches.stand_in(original, _recurrent(original))
         patches.set(torch._VF, name, checked)
         patches.set(torch, name, checked)
-    attention = _attention(torch._C._nn.scaled_dot_product_attention)
+    original = torch._C._nn.scaled_dot_product_attention
+    attention = patches.stand_in(original, _attention(original))
     patches.set(torch.nn.functional, "scaled_dot_product_attention", attention)
     patches.set(torch._C._nn, "scaled_dot_product_attention", attention)
     patches.wrap(torch._C, "_group_tensors_by_device_and_dtype", _grouped)

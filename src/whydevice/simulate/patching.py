@@ -13,6 +13,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
+        self._entries: list[tuple[dict[int, str], int, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner.name`; returns what an access found before (None when there was nothing)."""
@@ -30,7 +31,27 @@ class Patches:
         if original is not None:
             self.set(owner, name, make(original))
 
+    def stand_in(self, original: Any, wrapper: Any) -> Any:
+        """Let `wrapper` pass for a builtin function: its name and text, and its place in TorchScript's table.
+
+        TorchScript finds builtins by the identity of the function; the entry goes with the patch, before the
+        address can belong to something else.
+        """
+        wrapper.__name__ = getattr(original, "__name__", "function")
+        wrapper.__doc__ = original.__doc__
+        wrapper.__wrapped__ = original
+        from torch.jit._builtins import _get_builtin_table
+
+        table: dict[int, str] = _get_builtin_table()  # type: ignore[no-untyped-call]
+        if id(original) in table:
+            table[id(wrapper)] = table[id(original)]
+            self._entries.append((table, id(wrapper), wrapper))
+        return wrapper
+
     def undo(self) -> None:
+        while self._entries:
+            table, key, _ = self._entries.pop()
+            table.pop(key, None)
         while self._undo:
             owner, name, value = self._undo.pop()
             if value is _ABSENT:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from . import (
     amp_patches,
     autograd_patches,
@@ -20,6 +22,7 @@ from . import (
 )
 from .patching import Patches
 from .state import STATE
+from .traffic import Traffic, note_print
 
 _INSTALLED: tuple[Any, ...] = (
     tensor_patches,
@@ -38,15 +41,19 @@ _INSTALLED: tuple[Any, ...] = (
 class Session:
     """Made by the outermost `simulate_cuda`."""
 
-    def __init__(self, traffic: Any = None) -> None:
+    def __init__(self, traffic: bool = False) -> None:
         self.patches = Patches()
-        self.traffic = traffic
+        self.traffic = Traffic() if traffic else None
 
     def start(self) -> None:
         STATE.session = self
+        STATE.traffic = self.traffic
         try:
             for module in _INSTALLED:
                 module.install(self.patches)
+            if self.traffic is not None:
+                for name in ("__repr__", "tolist"):
+                    self.patches.wrap(torch.Tensor, name, _noted)
             runtime_patches.install(self.patches, mode.new_mode)
         except BaseException:
             self.stop()
@@ -56,3 +63,11 @@ class Session:
         mode.forget()
         self.patches.undo()
         STATE.session = None
+
+
+def _noted(original: Any) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note_print(self)
+        return original(self, *args, **kwargs)
+
+    return method
