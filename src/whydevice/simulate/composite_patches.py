@@ -141,7 +141,7 @@ def _window(name: str) -> Callable[..., None]:
     """SpectralOps.cpp."""
 
     def check(input: Any, *args: Any, **kwargs: Any) -> None:
-        window = kwargs.get("window", args[3] if len(args) > 3 else None)
+        window: Any = kwargs.get("window", args[3] if len(args) > 3 else None)
         if _differ(input, window):
             raise RuntimeError(
                 f"{name} input and window must be on the same device but got self on {input.device} "
