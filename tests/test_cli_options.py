@@ -135,5 +135,5 @@ def test_pages(tmp_path: Path) -> None:
     listing = why("--explain", cwd=tmp_path)
     assert listing.returncode == 0
     assert "batch-not-moved" in listing.stdout
-    assert "torch" in why("--explain", "batch-not-moved", cwd=tmp_path).stdout
+    assert ".to(" in why("--explain", "batch-not-moved", cwd=tmp_path).stdout
     assert "nearest is batch-not-moved" in _one_line(why("--explain", "batch-not-move", cwd=tmp_path))

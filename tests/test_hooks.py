@@ -24,8 +24,9 @@ def _blocks(text: str) -> int:
 
 @pytest.mark.parametrize("cli", [False, True])
 def test_the_block_follows_the_untouched_traceback(cli: bool, tmp_path: Path) -> None:
-    plain = _run(tmp_path, "import json\n" + MISMATCH)
-    ours = _run(tmp_path, ("import json\n" if cli else "import whydevice\n") + MISMATCH, cli=cli)
+    script = MISMATCH if cli else LIGHT_MISMATCH
+    plain = _run(tmp_path, "import json\n" + script)
+    ours = _run(tmp_path, ("import json\n" if cli else "import whydevice\n") + script, cli=cli)
     assert ours.stderr.startswith(plain.stderr)
     assert _blocks(ours.stderr) == 1
     assert (ours.stdout, ours.returncode) == (plain.stdout, 1)
@@ -33,17 +34,16 @@ def test_the_block_follows_the_untouched_traceback(cli: bool, tmp_path: Path) ->
 
 def test_a_thread_and_an_unraisable(tmp_path: Path) -> None:
     script = """\
-    import {module}, threading
-    import torch
-    def f(): torch.ones(3) + torch.ones(3, device="meta")
+    import threading
     class A:
-        def __del__(self): f()
-    t = threading.Thread(target=f, name="worker"); t.start(); t.join()
+        def __del__(self): shifted(3)
+    t = threading.Thread(target=shifted, args=(3,), name="worker"); t.start(); t.join()
     a = A()
     del a
     """
-    plain = _run(tmp_path, script.format(module="json"))
-    ours = _run(tmp_path, script.format(module="whydevice"))
+    script = LIGHT + textwrap.dedent(script)
+    plain = _run(tmp_path, "import json\n" + script)
+    ours = _run(tmp_path, "import whydevice\n" + script)
     assert plain.stderr.count("Traceback") == ours.stderr.count("Traceback") == 2
     assert _blocks(ours.stderr) == 2
     assert (ours.stdout, ours.returncode) == (plain.stdout, plain.returncode)

@@ -127,12 +127,8 @@ model(torch.ones(1, 5))
     ours = _run(tmp_path, MODULE.format(module="whydevice") + rest)
     assert (ours.stdout, ours.returncode) == (plain.stdout, 1)
     # With any global hook torch calls a module by way of one more function of its own.
-    own = '    return inner()\n           ^^^^^^^\n'
-    frames = re.compile(r'  File "[^"]*module\.py", line \d+, in _call_impl\n' + re.escape(own))
-    line = re.compile(r'(?<=line )\d+(?=, in (?:inner|_call_impl))')
-    assert line.sub("", frames.sub("", ours.stderr)).replace("in inner", "in _call_impl") == line.sub(
-        "", plain.stderr
-    ).replace("import json", "import whydevice"), ours.stderr
+    frames = re.compile(r'  File "[^"]*nn/modules/module\.py", line .*\n(?:    .*\n)+')
+    assert frames.sub("", ours.stderr) == frames.sub("", plain.stderr)
 
 
 def test_it_imports_no_torch_and_uninstalls(tmp_path: Path) -> None:
