@@ -1,6 +1,6 @@
 """Properties of every edit over generated sources: the result parses, the rest stays."""
 
-# ruff: noqa: E501 (a table's row is one case)
+
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _class(statement):
     return CLASS.format(statement.replace("\n", "\n        "))
 
 
-# ruff: noqa: E501 (a table's row is one case)
+
 BUFFERS = [
     ("self.x = f(1)", 'self.register_buffer("x", f(1), persistent=False)'),
     ("self.x = f(1)  # c", 'self.register_buffer("x", f(1), persistent=False)  # c'),

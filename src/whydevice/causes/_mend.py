@@ -62,7 +62,11 @@ def writes_cuda_calls(scope: Scope) -> bool:
 
 def moves_in(nodes: list[ast.AST]) -> Iterator[ast.Call]:
     for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("to", "cuda")
+        ):
             yield node
 
 
@@ -70,7 +74,9 @@ def text_of_move(call: ast.Call, scope: Scope) -> str:
     """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype."""
     assert isinstance(call.func, ast.Attribute)
     kept = [scope.source.text(a) for a in call.args[:1]]
-    kept += [f"{k.arg}={scope.source.text(k.value)}" for k in call.keywords if k.arg in ("device", "non_blocking")]
+    kept += [
+        f"{k.arg}={scope.source.text(k.value)}" for k in call.keywords if k.arg in ("device", "non_blocking")
+    ]
     return f".{call.func.attr}({', '.join(kept)})"
 
 
@@ -104,7 +110,11 @@ def sibling_move(evidence: Evidence, step: Step) -> ast.Call | None:
     else:
         block = suite_of(step.scope, statement)
         index = block.index(statement) if statement in block else 0
-        nodes = [s.value for s in block[max(0, index - 6) : index + 7] if isinstance(s, ast.Assign) and s is not statement]
+        nodes = [
+            s.value
+            for s in block[max(0, index - 6) : index + 7]
+            if isinstance(s, ast.Assign) and s is not statement
+        ]
     found: list[ast.AST] = []
     for node in nodes:
         found += node.elts if isinstance(node, ast.Tuple) else [node]
@@ -142,6 +152,9 @@ def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
 
 
 def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
+    at_use = _moved_at_use(evidence, steps)
+    if at_use is not None:
+        return at_use
     for step in steps[1:]:
         if not step.editable:
             continue
@@ -152,9 +165,6 @@ def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
                 if mend is not None:
                     mend.title = "move it like what stands beside it"
                     return mend
-    at_use = _moved_at_use(evidence, steps)
-    if at_use is not None:
-        return at_use
     for step in [steps[0], *(s for s in steps if s.kind == "parameter")]:
         call = moved_in_call(evidence, step) if step.editable else None
         if call is not None and isinstance(step.node, ast.expr):
@@ -168,7 +178,10 @@ def _moved_at_use(evidence: Evidence, steps: list[Step]) -> Mend | None:
         if step.kind != "assign" or not isinstance(step.stmt, ast.Assign) or not step.editable:
             continue
         beside = set(target_names(step.stmt.targets[0])) - {step.name}
-        use = next((s for s in reversed(steps[:index]) if s.scope is step.scope and isinstance(s.node, ast.expr)), None)
+        use = next(
+            (s for s in reversed(steps[:index]) if s.scope is step.scope and isinstance(s.node, ast.expr)),
+            None,
+        )
         if not isinstance(step.stmt.targets[0], ast.Tuple) or use is None:
             continue
         for call in moves_in(own_nodes(step.scope.node)):
@@ -176,19 +189,30 @@ def _moved_at_use(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if moved in beside and is_move_to(call, step.scope, evidence.wanted or "", evidence.inference):
                 if isinstance(step.scope.source.parent(call), ast.Assign | ast.Tuple):
                     continue
-                return _appended(use, text_of_move(call, step.scope), "move it where it is passed, like what came with it")
+                return _appended(
+                    use, text_of_move(call, step.scope), "move it where it is passed, like what came with it"
+                )
     return None
 
 
 def _name_movable(step: Step) -> bool:
     """Whether what the name holds now, where it is still alive, can be moved at all."""
-    held = step.scope.locals.get(step.name, MISSING) if step.scope.frame is not None and step.kind == "assign" else MISSING
-    return held is MISSING or values.is_tensor(held) or values.is_module(held) or values.class_attribute(type(held), "to") is not None
+    held = (
+        step.scope.locals.get(step.name, MISSING)
+        if step.scope.frame is not None and step.kind == "assign"
+        else MISSING
+    )
+    return (
+        held is MISSING
+        or values.is_tensor(held)
+        or values.is_module(held)
+        or values.class_attribute(type(held), "to") is not None
+    )
 
 
 def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
     root = steps[-1]
-    if not root.editable or cached(root.scope):
+    if not root.editable or cached(root.scope) or _from_dataset(steps):
         return None
     if root.kind == "factory":
         return factory_mend(evidence, root, steps)
@@ -211,7 +235,9 @@ def usable(anchor: Anchor, step: Step, evidence: Evidence) -> bool:
     return anchor.rank < LOCAL
 
 
-def factory_mend(evidence: Evidence, root: Step, steps: list[Step], *, last_resort: bool = False) -> Mend | None:
+def factory_mend(
+    evidence: Evidence, root: Step, steps: list[Step], *, last_resort: bool = False
+) -> Mend | None:
     """Give a factory call its `device=`; where that is a parameter's, give the caller's call one."""
     call = root.node
     assert isinstance(call, ast.Call)
@@ -224,7 +250,11 @@ def factory_mend(evidence: Evidence, root: Step, steps: list[Step], *, last_reso
     source = source_of(root.scope)
     if keyword(call, "generator") is not None:
         text = move_text(evidence, root.scope, call, anchor)
-        return _appended(root, text, "move it where it is made; its generator stays where it is") if text else None
+        return (
+            _appended(root, text, "move it where it is made; its generator stays where it is")
+            if text
+            else None
+        )
     made: tuple[Edit, ...] = ()
     if anchor.base and _same_dtype(anchor, root, evidence):
         try:
@@ -250,12 +280,18 @@ def _like_base(call: ast.Call) -> str:
 def _on_wanted(text: str, root: Step, evidence: Evidence) -> bool:
     if not text.isidentifier():
         return False
-    return any(a.base == text for a in anchors(root.scope, root.node, evidence.wanted or "", evidence.inference))
+    return any(
+        a.base == text for a in anchors(root.scope, root.node, evidence.wanted or "", evidence.inference)
+    )
 
 
 def _same_dtype(anchor: Anchor, root: Step, evidence: Evidence) -> bool:
     """`*_like` takes over the dtype too: only where both are the default float32."""
-    held = evidence.user.locals.get(anchor.base, MISSING) if evidence.user is not None and evidence.user.node is root.scope.node else MISSING
+    held = (
+        evidence.user.locals.get(anchor.base, MISSING)
+        if evidence.user is not None and evidence.user.node is root.scope.node
+        else MISSING
+    )
     return values.is_tensor(held) and values.dtype_of(held) == "float32"
 
 
@@ -286,7 +322,9 @@ def _given_device(evidence: Evidence, root: Step, given: ast.expr) -> Mend | Non
 
 def loader_mend(evidence: Evidence, root: Step, steps: list[Step]) -> Mend | None:
     """Move the names that a loop takes from its loader, at the head of the loop's body."""
-    loop = next((s for s in reversed(steps) if s.kind == "loop" and isinstance(s.stmt, ast.For | ast.AsyncFor)), None)
+    loop = next(
+        (s for s in reversed(steps) if s.kind == "loop" and isinstance(s.stmt, ast.For | ast.AsyncFor)), None
+    )
     if loop is None or not loop.editable or not isinstance(loop.stmt, ast.For | ast.AsyncFor):
         return None
     first = loop.stmt.body[0]
@@ -313,7 +351,11 @@ def batch_names(evidence: Evidence, loop: Step) -> list[str]:
     found = []
     for name in target_names(loop.stmt.target):
         held = loop.scope.locals.get(name, MISSING)
-        if values.is_tensor(held) and values.device_of(held) == evidence.wrong_device and needed(name, loop.stmt, loop.scope, evidence):
+        if (
+            values.is_tensor(held)
+            and values.device_of(held) == evidence.wrong_device
+            and needed(name, loop.stmt, loop.scope, evidence)
+        ):
             found.append(name)
     return found
 
@@ -325,12 +367,33 @@ def needed(name: str, within: ast.AST, scope: Scope, evidence: Evidence) -> bool
             continue
         parent = scope.source.parent(node)
         if isinstance(parent, ast.Attribute):
-            if parent.attr in ("to", "cuda", "size", "shape", "dim", "numel", "item", "tolist", "numpy", "dtype", "device"):
+            if parent.attr in (
+                "to",
+                "cuda",
+                "size",
+                "shape",
+                "dim",
+                "numel",
+                "item",
+                "tolist",
+                "numpy",
+                "dtype",
+                "device",
+            ):
                 continue
             return True
         if isinstance(parent, ast.Call):
             called = ast.unparse(parent.func).rpartition(".")[2]
-            if called in ("len", "print", "range", "pack_padded_sequence", "int", "float", "list", "enumerate"):
+            if called in (
+                "len",
+                "print",
+                "range",
+                "pack_padded_sequence",
+                "int",
+                "float",
+                "list",
+                "enumerate",
+            ):
                 continue
             return True
         if isinstance(parent, ast.BinOp | ast.Compare | ast.Subscript):
@@ -345,11 +408,13 @@ def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
             step = steps[index]
             if not step.editable or (cached(step.scope) and strict):
                 continue
-            if step.kind in ("factory",) and not strict and not cached(step.scope):
+            if step.kind == "factory" and not strict and not cached(step.scope) and not _from_dataset(steps):
                 mend = factory_mend(evidence, step, steps, last_resort=True)
                 if mend is not None:
                     return mend
-            if step.kind not in ("assign", "parameter", "use", "loop", "item") or not isinstance(step.node, ast.expr):
+            if step.kind not in ("assign", "parameter", "use", "loop", "item") or not isinstance(
+                step.node, ast.expr
+            ):
                 continue
             if strict and _one_of_several(step, steps):
                 continue
@@ -372,7 +437,16 @@ def _one_of_several(step: Step, steps: list[Step]) -> bool:
         and isinstance(step.stmt, ast.Assign)
         and isinstance(step.stmt.targets[0], ast.Tuple)
         and steps[0].scope is step.scope
-        and steps[-1].kind in ("construct", "library", "unknown", "loader")
+        and (steps[-1].kind in ("construct", "library", "unknown", "loader") or _from_dataset(steps))
+    )
+
+
+def _from_dataset(steps: list[Step]) -> bool:
+    """Whether the value is an item of a dataset: the dataset stays on the CPU, what is taken from it is moved."""
+    dataset = getattr(getattr(values.torch(), "utils", None), "data", None)
+    base = getattr(dataset, "Dataset", None)
+    return base is not None and any(
+        s.kind == "construct" and isinstance(s.value, type) and issubclass(s.value, base) for s in steps
     )
 
 
@@ -409,7 +483,10 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
 def _appended(step: Step, text: str | None, title: str) -> Mend | None:
     if text is None or not isinstance(step.node, ast.expr):
         return None
-    if isinstance(step.node, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant):
+    if isinstance(
+        step.node,
+        ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant,
+    ):
         return None
     if not movable(step.node, step.scope) or (step.name and not _name_movable(step)):
         return None

@@ -43,7 +43,9 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
     return appended_move(evidence, built.node, built.scope)
 
 
-def appended_move(evidence: Evidence, node: ast.expr, scope: Scope, title: str = "move it where it is made") -> Mend | None:
+def appended_move(
+    evidence: Evidence, node: ast.expr, scope: Scope, title: str = "move it where it is made"
+) -> Mend | None:
     anchor = best_anchor(evidence, scope, node)
     text = move_text(evidence, scope, node, anchor)
     if text is None:

@@ -51,5 +51,7 @@ def _mends(holder: Unregistered, value: ast.expr, statement: ast.stmt, scope: Sc
         make = edits.list_to_modulelist if holder.kind == "list" else edits.dict_to_moduledict
         made = make(source, value)
     except edits.EditError as error:
-        return [Mend(f"register them in an {CONTAINERS[holder.kind]}", (), statement, scope, "manual", str(error))]
+        return [
+            Mend(f"register them in an {CONTAINERS[holder.kind]}", (), statement, scope, "manual", str(error))
+        ]
     return [Mend(f"register them in an {CONTAINERS[holder.kind]}", made, statement, scope)]

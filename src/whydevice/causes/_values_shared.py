@@ -20,7 +20,9 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
     wrong = evidence.wrong
     if wrong is None:
         return None
-    finding = Finding(certainty="certain" if wrong.proven else "likely", culprit=wrong.expression, root_note=note)
+    finding = Finding(
+        certainty="certain" if wrong.proven else "likely", culprit=wrong.expression, root_note=note
+    )
     mend = mend_value(evidence, evidence.steps)
     if mend is not None:
         together(evidence, mend)
@@ -34,7 +36,7 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
 def together(evidence: Evidence, mend: Mend) -> None:
     """Mend what would fail next with it: the other wrong operands of the call, and the other makers of this one."""
     made: list[Edit] = list(mend.edits)
-    for node, scope in _others(evidence):
+    for node, scope in _others(evidence, mend):
         steps = evidence.trace(node, scope)
         try:
             more = mend_value(evidence, steps)
@@ -46,12 +48,13 @@ def together(evidence: Evidence, mend: Mend) -> None:
     mend.edits = tuple(dict.fromkeys(made))
 
 
-def _others(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
+def _others(evidence: Evidence, mend: Mend) -> list[tuple[ast.AST, Scope]]:
     found: list[tuple[ast.AST, Scope]] = []
     for wrong in evidence.wrongs[1:]:
         if wrong.device == evidence.wrong_device and not wrong.leaf.is_module and not wrong.leaf.is_scalar:
             found.append((wrong.leaf.node, wrong.leaf.scope))
-    found += evidence.branches
+    if evidence.root is not None and mend.node is evidence.root.node:
+        found += evidence.branches  # mended at its makers, so all of them
     found += _in_statement(evidence)
     return found[:MOST_TOGETHER]
 
@@ -60,14 +63,22 @@ def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
     """The other names of the failing statement that hold sized tensors on the wrong device: they would fail next."""
     user = evidence.user
     statement = user.live.statement if user is not None and user.live is not None else None
-    if user is None or statement is None or isinstance(statement, ast.For | ast.With | ast.If | ast.While | ast.Try):
+    if (
+        user is None
+        or statement is None
+        or isinstance(statement, ast.For | ast.With | ast.If | ast.While | ast.Try)
+    ):
         return []
     inside = {id(n) for wrong in evidence.wrongs for n in ast.walk(wrong.leaf.node)}
     found: list[tuple[ast.AST, Scope]] = []
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside:
             held = user.locals.get(node.id)
-            if values.is_tensor(held) and values.device_of(held) == evidence.wrong_device and values.shape_of(held):
+            if (
+                values.is_tensor(held)
+                and values.device_of(held) == evidence.wrong_device
+                and values.shape_of(held)
+            ):
                 if isinstance(user.source.parent(node), ast.BinOp):
                     found.append((node, user))
     return found

@@ -46,11 +46,11 @@ def find(evidence: Evidence) -> Finding | None:
     )
     if step.editable and isinstance(step.stmt, ast.stmt):
         source = source_of(step.scope)
-        made = edits.attribute_to_buffer(source, step.stmt, persistent=False, attributes=[step.name])
+        made = edits.attribute_to_buffer(source, step.stmt, persistent=False, attributes=(step.name,))
         made = tuple(made) + tuple(edits.append_method(source, step.node, ".clone()"))
         try:
             edits.plan(made)
         except edits.EditError:
-            made = edits.attribute_to_buffer(source, step.stmt, persistent=False, attributes=[step.name])
+            made = edits.attribute_to_buffer(source, step.stmt, persistent=False, attributes=(step.name,))
         finding.mends.append(Mend("register it as a buffer of its own", made, step.stmt, step.scope))
     return finding

@@ -33,7 +33,11 @@ ORDER = 10
 
 def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
-    if evidence.direction not in ("wording", "assertion") or wrong is None or evidence.error.family.startswith(("K1", "K2")):
+    if (
+        evidence.direction not in ("wording", "assertion")
+        or wrong is None
+        or evidence.error.family.startswith(("K1", "K2"))
+    ):
         return None
     if evidence.error.family[:1] == "J":
         return None

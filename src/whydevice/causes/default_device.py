@@ -22,9 +22,10 @@ from __future__ import annotations
 import ast
 
 from .. import edits
+from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence
 from ._finding import Finding, Mend
-from ._mend import best_anchor, source_of
+from ._mend import source_of
 
 NAME = "default-device"
 TITLE = "the default device does not reach this call"
@@ -43,7 +44,8 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=root.scope,
         root_note="makes a cpu tensor whatever the default device is",
     )
-    anchor = best_anchor(evidence, root.scope, root.node)
+    found = anchors(root.scope, root.node, evidence.wanted or "", evidence.inference)
+    anchor = next((a for a in found if a.rank == LITERAL), found[0] if found else None)
     if root.editable and anchor is not None:
         made = edits.append_method(source_of(root.scope), root.node, f".to({anchor.text})")
         finding.mends.append(Mend("move it where it is made", made, root.node, root.scope))

@@ -31,16 +31,29 @@ ORDER = 75
 
 def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
-    if root is None or root.kind != "factory" or evidence.wanted == "cpu" or not isinstance(root.node, ast.Call):
+    if (
+        root is None
+        or root.kind != "factory"
+        or evidence.wanted == "cpu"
+        or not isinstance(root.node, ast.Call)
+    ):
         return None
     given = keyword(root.node, "device")
     if given is None:
         return None
     written = root.scope.source.text(given)
-    default = isinstance(given, ast.Name) and given.id in root.scope.bound and root.scope.bound[given.id].default
-    why = f"`{written}` was not passed, and is {evidence.wrong_device} by default" if default else f"`{written}` is {evidence.wrong_device}"
+    default = (
+        isinstance(given, ast.Name) and given.id in root.scope.bound and root.scope.bound[given.id].default
+    )
+    why = (
+        f"`{written}` was not passed, and is {evidence.wrong_device} by default"
+        if default
+        else f"`{written}` is {evidence.wrong_device}"
+    )
     finding = value_finding(evidence, why, root)
     if finding is not None and finding.root_node is not None and finding.root_node is not root.node:
         finding.trail.append((root.node, root.scope, why))
-        finding.root_note = f"made without `{written}`" if default else f"{evidence.wrong_device} is passed here"
+        finding.root_note = (
+            f"made without `{written}`" if default else f"{evidence.wrong_device} is passed here"
+        )
     return finding

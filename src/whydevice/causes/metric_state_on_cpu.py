@@ -53,7 +53,9 @@ def _own_state(evidence: Evidence) -> Finding | None:
     user, wrong = evidence.user, evidence.wrong
     if user is None or wrong is None or not values.is_module(user.receiver):
         return None
-    if values.module_device(user.receiver) != evidence.wrong_device or not _is_state(wrong.leaf, user.receiver):
+    if values.module_device(user.receiver) != evidence.wrong_device or not _is_state(
+        wrong.leaf, user.receiver
+    ):
         return None
     steps, expression = _way_of_receiver(evidence)
     if steps is None:

@@ -45,7 +45,9 @@ def find(evidence: Evidence) -> Finding | None:
     built = next((s for s in reversed(steps) if s.kind == "construct" and s.editable), None)
     assigned = next((s for s in steps if s.kind == "attribute" and s.editable), None)
     mend = moved_construction(evidence, steps)
-    late = assigned is not None and (assigned.extra.get("outside") or assigned.extra.get("method") != "__init__")
+    late = assigned is not None and (
+        assigned.extra.get("outside") or assigned.extra.get("method") != "__init__"
+    )
     finding = Finding(
         certainty="certain" if late else "likely",
         culprit=expression,
@@ -72,6 +74,8 @@ def _belongs(evidence: Evidence, module: object) -> bool:
         for value in [scope.receiver, *(scope.locals.values() if scope.frame is not None else ())]:
             if not values.is_module(value) or value is module:
                 continue
-            if evidence.wanted in values.module_devices(value) and any(sub is module for _, sub in values.submodules(value)):
+            if evidence.wanted in values.module_devices(value) and any(
+                sub is module for _, sub in values.submodules(value)
+            ):
                 return True
     return False

@@ -89,7 +89,13 @@ def _of_container(leaf: Leaf, evidence: Evidence) -> Finding:
     item = next((s for s in steps if s.kind == "item" and "added" in s.extra and s.editable), None)
     if item is not None and isinstance(item.node, ast.expr):
         held = leaf.held[0].tensor
-        text = ".item()" if values.shape_of(held) == () else ".detach().cpu()" if requires_grad(held) else ".cpu()"
+        text = (
+            ".item()"
+            if values.shape_of(held) == ()
+            else ".detach().cpu()"
+            if requires_grad(held)
+            else ".cpu()"
+        )
         made = edits.append_method(source_of(item.scope), item.node, text)
         finding.root_node, finding.root_scope = item.node, item.scope
         finding.root_note = "put in here as it is, on the GPU"

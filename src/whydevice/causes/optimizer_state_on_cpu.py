@@ -35,7 +35,16 @@ from ..evidence.infer import keyword
 from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ._finding import Finding, Mend
 from ._mend import source_of
-from ._order import after_move, holds_any, method_scopes, move_statements, moved, same_block, state_sources, user_scopes
+from ._order import (
+    after_move,
+    holds_any,
+    method_scopes,
+    move_statements,
+    moved,
+    same_block,
+    state_sources,
+    user_scopes,
+)
 
 NAME = "optimizer-state-on-cpu"
 TITLE = "the optimizer's state is not where the parameters are"
@@ -134,7 +143,9 @@ def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
         modules |= state_sources(step.node)
     made = steps[-1] if steps and steps[-1].kind in ("construct", "library") else None
     for scope in scopes:
-        moves = [(c, s) for c, s in move_statements(evidence, scope) if _moves_parameters(c, scope, stale, modules)]
+        moves = [
+            (c, s) for c, s in move_statements(evidence, scope) if _moves_parameters(c, scope, stale, modules)
+        ]
         if not moves:
             continue
         last = moves[-1][1]
@@ -147,7 +158,11 @@ def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
             statement = scope.source.statement(made.node)
             finding.root_node, finding.root_scope = made.node, made.scope
             finding.root_note = f"made its state while the parameters were on {evidence.wrong_device}"
-            mend = after_move(scope, statement, last) if statement is not None and same_block(scope, statement, last) else None
+            mend = (
+                after_move(scope, statement, last)
+                if statement is not None and same_block(scope, statement, last)
+                else None
+            )
         else:
             finding.root_node, finding.root_scope = moves[-1][0], scope
             finding.root_note = "moves the parameters, not the optimizer's state"
@@ -214,7 +229,9 @@ def _put_in_by_method(evidence: Evidence, optimizer: Any) -> Finding | None:
     if wrong is None or found is None:
         return None
     key = found[0]
-    places = [p for scope in method_scopes(evidence, optimizer) for p in _state_assignments(evidence, scope, key)]
+    places = [
+        p for scope in method_scopes(evidence, optimizer) for p in _state_assignments(evidence, scope, key)
+    ]
     finding = Finding(
         culprit=wrong.expression,
         headline=f"`{wrong.expression}` (the optimizer's state {key!r}) is on {wrong.device}, but the parameter is on {evidence.wanted}",
@@ -234,7 +251,11 @@ def _state_assignments(evidence: Evidence, scope: Scope, key: object) -> list[tu
     """The assignments to `self.state[p][key]` that do not follow the parameter's device, with the text of `p`."""
     found = []
     for node in own_nodes(scope.node):
-        if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript)):
+        if not (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Subscript)
+        ):
             continue
         target = node.targets[0]
         if not (isinstance(target.slice, ast.Constant) and target.slice.value == key):
@@ -250,10 +271,16 @@ def _parameter_of(base: ast.expr, scope: Scope) -> str | None:
     """`p` of `self.state[p]`, or of `state` where the method bound it so."""
     if isinstance(base, ast.Name):
         for node in own_nodes(scope.node):
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == base.id for t in node.targets):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == base.id for t in node.targets
+            ):
                 return _parameter_of(node.value, scope) if not isinstance(node.value, ast.Name) else None
         return None
-    if isinstance(base, ast.Subscript) and isinstance(base.value, ast.Attribute) and base.value.attr == "state":
+    if (
+        isinstance(base, ast.Subscript)
+        and isinstance(base.value, ast.Attribute)
+        and base.value.attr == "state"
+    ):
         return ast.unparse(base.slice) if isinstance(base.slice, ast.Name) else None
     return None
 
@@ -261,12 +288,24 @@ def _parameter_of(base: ast.expr, scope: Scope) -> str | None:
 def _follows(value: ast.expr, parameter: str) -> bool:
     """Whether an expression makes its tensor where the parameter is."""
     for node in ast.walk(value):
-        if isinstance(node, ast.Attribute) and node.attr == "device" and ast.unparse(node.value).startswith(parameter):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "device"
+            and ast.unparse(node.value).startswith(parameter)
+        ):
             return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_like"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr.endswith("_like")
+        ):
             device = keyword(node, "device")
             return bool(node.args) and ast.unparse(node.args[0]).startswith(parameter) and device is None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("clone", "detach", "new_zeros"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("clone", "detach", "new_zeros")
+        ):
             return ast.unparse(node.func.value).split(".")[0] == parameter
     return False
 

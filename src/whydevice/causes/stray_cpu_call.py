@@ -54,11 +54,27 @@ def _mend(evidence: Evidence, call: ast.Call, step):  # type: ignore[no-untyped-
     receiver = evidence.inference.device(call.func.value, step.scope)  # type: ignore[attr-defined]
     if receiver == evidence.wanted:
         reason = f"takes away a move to {evidence.wrong_device} that may be wanted elsewhere"
-        return Mend("take the move away", edits.delete_method_call(source, call), call, step.scope, "unsafe", reason)
+        return Mend(
+            "take the move away", edits.delete_method_call(source, call), call, step.scope, "unsafe", reason
+        )
     anchor = best_anchor(evidence, step.scope, call)
     target = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
     if anchor is not None and target is not None:
-        return Mend("move it to where it is used", edits.replace_node(source, target, anchor.text), call, step.scope)
+        return Mend(
+            "move it to where it is used", edits.replace_node(source, target, anchor.text), call, step.scope
+        )
     if anchor is not None:
-        return Mend("move it to where it is used", edits.append_method(source, call, f".to({anchor.text})"), call, step.scope)
-    return Mend("take the move away", edits.delete_method_call(source, call), call, step.scope, "unsafe", "it may be wanted elsewhere")
+        return Mend(
+            "move it to where it is used",
+            edits.append_method(source, call, f".to({anchor.text})"),
+            call,
+            step.scope,
+        )
+    return Mend(
+        "take the move away",
+        edits.delete_method_call(source, call),
+        call,
+        step.scope,
+        "unsafe",
+        "it may be wanted elsewhere",
+    )

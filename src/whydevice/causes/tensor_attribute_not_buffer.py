@@ -46,7 +46,9 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if not values.is_leaf(step.value):
         return None
-    if step.extra.get("method") not in ("__init__", "__post_init__", None) and not step.extra.get("container"):
+    if step.extra.get("method") not in ("__init__", "__post_init__", None) and not step.extra.get(
+        "container"
+    ):
         return None
     finding = Finding(
         headline=f"`{_text(evidence, step)}` is on {evidence.wrong_device}: it is a plain attribute, and .to() moves parameters and buffers only",
@@ -58,7 +60,14 @@ def find(evidence: Evidence) -> Finding | None:
     made = tuple(e for m in mends for e in m.edits)
     if mends and made:
         first = mends[0]
-        finding.mends.append(Mend("register it as a buffer; persistent=False keeps old checkpoints loading", made, first.node, first.scope))
+        finding.mends.append(
+            Mend(
+                "register it as a buffer; persistent=False keeps old checkpoints loading",
+                made,
+                first.node,
+                first.scope,
+            )
+        )
     elif step.editable:
         other = mend_value(evidence, evidence.steps)
         if other is not None:
@@ -68,9 +77,15 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _in_container(evidence: Evidence) -> Finding | None:
     """Tensors in a list or dict of a module: not reached either, and a buffer holds one tensor only."""
-    step = next((s for s in evidence.steps if s.kind == "attribute" and s.extra.get("container") and values.is_module(s.owner)), None)
+    step = next((s for s in evidence.steps if s.kind == "attribute" and _holds(s)), None)
     wrong = evidence.wrong
-    if step is None or wrong is None or not step.editable or step.extra.get("method") != "__init__" or wrong.leaf.is_module:
+    if (
+        step is None
+        or wrong is None
+        or not step.editable
+        or step.extra.get("method") != "__init__"
+        or wrong.leaf.is_module
+    ):
         return None
     mend = mend_value(evidence, evidence.steps)
     return Finding(
@@ -82,32 +97,62 @@ def _in_container(evidence: Evidence) -> Finding | None:
     )
 
 
+def _holds(step: Step) -> bool:
+    return values.is_module(step.owner) and bool(
+        step.extra.get("container") or values.is_container(step.value)
+    )
+
+
 def _text(evidence: Evidence, step: Step) -> str:
     wrong = evidence.wrong
     return wrong.leaf.expression if wrong is not None else step.name
 
 
 def _is_plain(step: Step) -> bool:
-    return values.is_module(step.owner) and values.is_tensor(step.value) and step.extra.get("held") == "attribute"
+    return (
+        values.is_module(step.owner)
+        and values.is_tensor(step.value)
+        and step.extra.get("held") == "attribute"
+    )
 
 
 def _mends(evidence: Evidence, step: Step) -> Iterator[Mend]:
     """The buffer for this attribute, and for every other left behind in the modules of the frames."""
     if step.editable and isinstance(step.stmt, ast.stmt):
         try:
-            yield Mend("", edits.attribute_to_buffer(source_of(step.scope), step.stmt, persistent=False, attributes=[step.name]), step.stmt, step.scope)
+            yield Mend(
+                "",
+                edits.attribute_to_buffer(
+                    source_of(step.scope), step.stmt, persistent=False, attributes=(step.name,)
+                ),
+                step.stmt,
+                step.scope,
+            )
         except edits.EditError:
             return
     seen = {(step.file, step.line)}
     for owner, name in left_behind(evidence):
         for place in attributes.assignments(owner, name, evidence.sources):
             mark = (place.source.path, place.stmt.lineno)
-            if place.kind != "plain" or is_library(place.source.path) or place.method is None or place.method.name != "__init__" or mark in seen:
+            if (
+                place.kind != "plain"
+                or is_library(place.source.path)
+                or place.method is None
+                or place.method.name != "__init__"
+                or mark in seen
+            ):
                 continue
             seen.add(mark)
             scope = Scope(place.source, place.method, step.scope.globals)
             try:
-                yield Mend("", edits.attribute_to_buffer(source_of(scope), place.stmt, persistent=False, attributes=[name]), place.stmt, scope)
+                yield Mend(
+                    "",
+                    edits.attribute_to_buffer(
+                        source_of(scope), place.stmt, persistent=False, attributes=(name,)
+                    ),
+                    place.stmt,
+                    scope,
+                )
             except edits.EditError:
                 continue
 
@@ -123,5 +168,9 @@ def left_behind(evidence: Evidence) -> Iterator[tuple[Any, str]]:
                 continue
             seen.add(id(sub))
             for name, value in list(values.instance_dict(sub).items()):
-                if values.is_tensor(value) and values.device_of(value) == evidence.wrong_device and values.is_leaf(value):
+                if (
+                    values.is_tensor(value)
+                    and values.device_of(value) == evidence.wrong_device
+                    and values.is_leaf(value)
+                ):
                     yield sub, name

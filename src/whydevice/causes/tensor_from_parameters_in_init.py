@@ -40,7 +40,14 @@ ORDER = 28
 
 
 def find(evidence: Evidence) -> Finding | None:
-    step = next((s for s in evidence.steps if s.kind == "attribute" and values.is_module(s.owner) and values.is_tensor(s.value)), None)
+    step = next(
+        (
+            s
+            for s in evidence.steps
+            if s.kind == "attribute" and values.is_module(s.owner) and values.is_tensor(s.value)
+        ),
+        None,
+    )
     if step is None or step.extra.get("held") != "attribute" or values.is_leaf(step.value):
         return None
     finding = Finding(
@@ -59,19 +66,35 @@ def _to_forward(evidence: Evidence, step: Step) -> Mend | None:
     """Compute it where it is used: at the head of the failing method, from `self` alone."""
     user = evidence.user
     statement = step.stmt
-    if user is None or not isinstance(statement, ast.Assign) or not step.editable or user.source is not step.scope.source:
+    if (
+        user is None
+        or not isinstance(statement, ast.Assign)
+        or not step.editable
+        or user.source is not step.scope.source
+    ):
         return None
     receiver = user.parameters()[0].arg if user.parameters() else "self"
     own = step.scope.parameters()[0].arg if step.scope.parameters() else "self"
     names = {n.id for n in ast.walk(statement.value) if isinstance(n, ast.Name)}
-    if receiver != own or not names <= {own, "torch", "math", "F", "nn"} or not isinstance(user.node, ast.FunctionDef):
+    if (
+        receiver != own
+        or not names <= {own, "torch", "math", "F", "nn"}
+        or not isinstance(user.node, ast.FunctionDef)
+    ):
         return None
     source = source_of(user)
     text = step.scope.source.text(statement.value)
     made = list(edits.delete_statement(source, statement))
     made += edits.insert_at_suite_start(source, user.node, f"{step.name} = {text}")
     for node in ast.walk(user.node):
-        if isinstance(node, ast.Attribute) and node.attr == step.name and isinstance(node.value, ast.Name) and node.value.id == receiver:
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == step.name
+            and isinstance(node.value, ast.Name)
+            and node.value.id == receiver
+        ):
             made += edits.replace_node(source, node, step.name)
-    reason = "the values now follow the parameters, as training needs; before, they were those of the first moment"
+    reason = (
+        "the values now follow the parameters, as training needs; before, they were those of the first moment"
+    )
     return Mend("compute it where it is used", tuple(made), statement, step.scope, "unsafe", reason)

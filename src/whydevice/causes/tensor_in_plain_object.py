@@ -37,9 +37,14 @@ ORDER = 65
 def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain_object(s)), None)
     root = evidence.root
-    if step is None or root is None or root.kind not in ("factory", "constructor", "like") or not step.editable:
+    if (
+        step is None
+        or root is None
+        or root.kind not in ("factory", "constructor", "like")
+        or not step.editable
+    ):
         return None
-    if evidence.wanted == "cpu" or _has_device(root):
+    if evidence.wanted == "cpu" or _has_device(root) or _came_in(evidence.steps, step):
         return None
     mend = mend_value(evidence, evidence.steps)
     finding = Finding(
@@ -51,9 +56,17 @@ def find(evidence: Evidence) -> Finding | None:
     if mend is not None:
         together(evidence, mend)
         finding.mends.append(mend)
-        if mend.scope.source is step.scope.source and step.extra.get("method") not in ("__init__", "__post_init__"):
+        if mend.scope.source is step.scope.source and step.extra.get("method") not in (
+            "__init__",
+            "__post_init__",
+        ):
             finding.root_node, finding.root_scope = mend.node, mend.scope
     return finding
+
+
+def _came_in(steps: list[Step], attribute: Step) -> bool:
+    """Whether the object was handed the tensor, rather than making it: then it is an input that was not moved."""
+    return any(s.kind == "parameter" for s in steps[steps.index(attribute) :])
 
 
 def _has_device(root: Step) -> bool:
@@ -63,6 +76,6 @@ def _has_device(root: Step) -> bool:
 def _is_plain_object(step: Step) -> bool:
     """An attribute of an object that is no module, or an object without `.to()` in a module's attribute."""
     if not values.is_module(step.owner):
-        return step.owner is not None and not values.is_tensor(step.value) or values.is_tensor(step.value)
+        return (step.owner is not None and not values.is_tensor(step.value)) or values.is_tensor(step.value)
     held = step.value
     return not values.is_tensor(held) and not values.is_module(held) and not values.is_container(held)

@@ -34,7 +34,11 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if root is None or root.kind not in ("factory", "constructor") or evidence.wanted == "cpu":
         return None
-    verb = "made here without device=, so on cpu" if root.kind == "factory" else f"{root.name} makes a tensor on cpu"
+    verb = (
+        "made here without device=, so on cpu"
+        if root.kind == "factory"
+        else f"{root.name} makes a tensor on cpu"
+    )
     finding = value_finding(evidence, verb, root)
     if finding is not None and root.editable and finding.root_node is not root.node:
         finding.trail.append((root.node, root.scope, verb))

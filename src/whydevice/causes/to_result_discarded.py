@@ -85,11 +85,21 @@ def _beside(evidence: Evidence, step: Step, statement: ast.Expr) -> list[ast.Exp
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
         if isinstance(block, list) and statement in block:
-            targets = {ast.unparse(s.value.func.value) for s in block if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Attribute)}
+            targets = {
+                ast.unparse(s.value.func.value)
+                for s in block
+                if isinstance(s, ast.Expr)
+                and isinstance(s.value, ast.Call)
+                and isinstance(s.value.func, ast.Attribute)
+            }
             found = [s for s in discarded_moves(evidence, step.scope, targets) if s in block]
     return found or [statement]
 
 
 def _is_own(name: str, step: Step) -> bool:
     """Whether binding the name here rebinds it, rather than making a new local of a free variable."""
-    return step.scope.is_parameter(name) or name in bindings_of(step.scope.node) or not hasattr(step.scope.node, "args")
+    return (
+        step.scope.is_parameter(name)
+        or name in bindings_of(step.scope.node)
+        or not hasattr(step.scope.node, "args")
+    )

@@ -45,7 +45,7 @@ def wrap_call(source: Source, node: ast.expr, function: str) -> tuple[Edit, ...]
     """Put `function(...)` around an expression; nothing to do when it is there already."""
     _must_be_value(node)
     parent = source.parent(node)
-    if isinstance(parent, ast.Call) and parent.args == [source.own(node)] and not parent.keywords:  # noqa: SIM102
+    if isinstance(parent, ast.Call) and parent.args == [source.own(node)] and not parent.keywords:
         if source.segment(parent.func) == function:
             return ()
     start, end = source.span(node)

@@ -176,7 +176,7 @@ def _check_name(source: Source, assign: ast.stmt, target: ast.Attribute) -> None
     holder = ast.unparse(target.value)
     for node in ast.walk(function) if function is not None else ():
         line = getattr(node, "lineno", 0)
-        if line < assign.lineno and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):  # noqa: SIM102
+        if line < assign.lineno and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if node.attr == name and ast.unparse(node.value) == holder:
                 raise EditError(
                     f"`{holder}.{name}` is assigned in line {line} already, so no buffer can take this name"

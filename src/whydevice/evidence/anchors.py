@@ -37,7 +37,11 @@ def anchors(
     if literal is not None:
         found.append(literal)
     module_level = isinstance(scope.node, ast.Module)
-    order = (lambda a: (_MODULE_ORDER[a.rank], len(a.text))) if module_level else (lambda a: (a.rank, len(a.text)))
+    order = (
+        (lambda a: (_MODULE_ORDER[a.rank], len(a.text)))
+        if module_level
+        else (lambda a: (a.rank, len(a.text)))
+    )
     seen: set[str] = set()
     unique = []
     for anchor in sorted(found, key=order):
@@ -48,7 +52,17 @@ def anchors(
 
 
 # At module level a script's `device` comes before the device of some tensor.
-_MODULE_ORDER = {NAMED: 0, OWN_DEVICE: 1, GLOBAL_DEVICE: 2, LITERAL: 3, NEAR: 4, ARGUMENT: 5, LOCAL: 6, OWN_STATE: 7, GLOBAL: 8}
+_MODULE_ORDER = {
+    NAMED: 0,
+    OWN_DEVICE: 1,
+    GLOBAL_DEVICE: 2,
+    LITERAL: 3,
+    NEAR: 4,
+    ARGUMENT: 5,
+    LOCAL: 6,
+    OWN_STATE: 7,
+    GLOBAL: 8,
+}
 
 
 def _names(scope: Scope, at: ast.AST) -> list[tuple[str, str]]:
@@ -136,7 +150,11 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     is_receiver = bool(scope.parameters()) and scope.parameters()[0].arg == text
     found = []
     for attr in ("device", "dev", "_device"):
-        if attr in own and canonical(own[attr]) == wanted and not (is_receiver and not _set_before(text, attr, scope, at)):
+        if (
+            attr in own
+            and canonical(own[attr]) == wanted
+            and not (is_receiver and not _set_before(text, attr, scope, at))
+        ):
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
     if is_receiver and not _constructing(scope):
         for attr, inner in list(own.items())[:40]:
@@ -159,12 +177,20 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
     for path, tensor, kind in values.module_tensors(module):
         if values.device_of(tensor) != wanted:
             continue
-        if all(part.isidentifier() for part in path.split(".")) and path.count(".") <= 1 and kind == "parameter":
-            found.append(Anchor(f"{text}.{path}.device", OWN_STATE if is_receiver else rank, f"{text}.{path}"))
+        if (
+            all(part.isidentifier() for part in path.split("."))
+            and path.count(".") <= 1
+            and kind == "parameter"
+        ):
+            found.append(
+                Anchor(f"{text}.{path}.device", OWN_STATE if is_receiver else rank, f"{text}.{path}")
+            )
         break
     devices = values.module_devices(module)
     if devices and set(devices) == {wanted} and not found:
-        found.append(Anchor(f"next({text}.parameters()).device", OWN_STATE if is_receiver else max(rank, LOCAL)))
+        found.append(
+            Anchor(f"next({text}.parameters()).device", OWN_STATE if is_receiver else max(rank, LOCAL))
+        )
     return found
 
 
@@ -181,14 +207,24 @@ def _set_before(receiver: str, attr: str, scope: Scope, at: ast.AST) -> bool:
 
 def _moved_later(name: str, scope: Scope, at: ast.AST) -> bool:
     for node in own_nodes(scope.node):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == name and position(node) > position(at):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("to", "cuda")
+        ):
+            if (
+                isinstance(node.func.value, ast.Name)
+                and node.func.value.id == name
+                and position(node) > position(at)
+            ):
                 return True
     return False
 
 
 def _is_device(text: str, value: Any) -> bool:
-    return values.is_device(value) or (isinstance(value, str) and canonical(value) is not None and "dev" in text.lower())
+    return values.is_device(value) or (
+        isinstance(value, str) and canonical(value) is not None and "dev" in text.lower()
+    )
 
 
 def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) -> list[Anchor]:
@@ -201,7 +237,7 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
             continue
         if _is_device(name, value) and canonical(value) == wanted:
             found.append(Anchor(name, GLOBAL_DEVICE))
-        elif _constructing(scope):
+        elif scope.frame is None or _constructing(scope):
             continue  # what a script has now may not have been there when the object was made
         elif not values.is_module(value) and not values.is_tensor(value):
             for anchor in _of_value(name, value, wanted, GLOBAL, scope, at)[:1]:

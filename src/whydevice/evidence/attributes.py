@@ -47,7 +47,13 @@ def class_source(cls: type, sources: Sources) -> tuple[SourceFile, ast.ClassDef]
     """The file and node of a class, by the first line of one of its methods, else by its module and name."""
     own = type.__getattribute__(cls, "__dict__")
     for entry in list(own.values()):
-        function = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry) if isinstance(entry, staticmethod | classmethod) else entry
+        function = (
+            entry.fget
+            if isinstance(entry, property)
+            else getattr(entry, "__func__", entry)
+            if isinstance(entry, staticmethod | classmethod)
+            else entry
+        )
         if type(function) is not types.FunctionType:
             continue
         code = function.__code__
@@ -61,9 +67,9 @@ def class_source(cls: type, sources: Sources) -> tuple[SourceFile, ast.ClassDef]
     path = getattr(module, "__file__", None) if module is not None else None
     source = sources.get(path) if isinstance(path, str) else None
     if source is not None and source.tree is not None:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-                return source, node
+        for each in ast.walk(source.tree):
+            if isinstance(each, ast.ClassDef) and each.name == cls.__name__:
+                return source, each
     return None
 
 
@@ -103,7 +109,10 @@ def _is_property(member: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _property(member: Any, source: SourceFile, cls: type) -> list[Assignment]:
     from .calls import returned
 
-    return [Assignment("property", source, value, source.statement(value) or member, member, cls) for value in returned(member)]
+    return [
+        Assignment("property", source, value, source.statement(value) or member, member, cls)
+        for value in returned(member)
+    ]
 
 
 def _in_method(member: Any, name: str, source: SourceFile, cls: type) -> list[Assignment]:
@@ -124,7 +133,9 @@ def _in_method(member: Any, name: str, source: SourceFile, cls: type) -> list[As
     return found
 
 
-def _leaves(target: ast.expr, value: ast.expr, path: tuple[int, ...] = ()) -> list[tuple[ast.expr, ast.expr, tuple[int, ...]]]:
+def _leaves(
+    target: ast.expr, value: ast.expr, path: tuple[int, ...] = ()
+) -> list[tuple[ast.expr, ast.expr, tuple[int, ...]]]:
     if not isinstance(target, ast.Tuple | ast.List):
         return [(target, value, path)]
     found = []
@@ -149,15 +160,28 @@ def _registration(
     node: ast.Call, receiver: str, name: str, source: SourceFile, member: Any, cls: type
 ) -> list[Assignment]:
     func = node.func
-    if isinstance(func, ast.Attribute) and func.attr in ("register_buffer", "register_parameter", "add_module"):
+    if isinstance(func, ast.Attribute) and func.attr in (
+        "register_buffer",
+        "register_parameter",
+        "add_module",
+    ):
         first = node.args[0] if node.args else None
-        given = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg in ("tensor", "param")), None)
+        given = (
+            node.args[1]
+            if len(node.args) > 1
+            else next((k.value for k in node.keywords if k.arg in ("tensor", "param")), None)
+        )
         if isinstance(first, ast.Constant) and first.value == name and given is not None:
             kind = {"register_buffer": "buffer", "register_parameter": "parameter"}.get(func.attr, "plain")
             return [Assignment(kind, source, given, source.statement(node) or ast.Pass(), member, cls)]
     if isinstance(func, ast.Name) and func.id == "setattr" and len(node.args) == 3:
         target, key, given = node.args
-        if isinstance(target, ast.Name) and target.id == receiver and isinstance(key, ast.Constant) and key.value == name:
+        if (
+            isinstance(target, ast.Name)
+            and target.id == receiver
+            and isinstance(key, ast.Constant)
+            and key.value == name
+        ):
             return [Assignment("plain", source, given, source.statement(node) or ast.Pass(), member, cls)]
     return []
 

@@ -135,28 +135,30 @@ def _bind_defaults(scope: Scope) -> None:
             scope.bound.setdefault(param.arg, Argument(keyword_default, scope, default=True))
 
 
-def _receiver(
-    scope: Scope, call: ast.Call, caller: Scope, names: list[str]
-) -> tuple[Argument | None, bool]:
+def _receiver(scope: Scope, call: ast.Call, caller: Scope, names: list[str]) -> tuple[Argument | None, bool]:
     """The expression that `self` was, when the function is a method; and whether arguments cannot be matched."""
     if not names:
         return None, False
     is_method = scope.source.enclosing_class(scope.node) is not None and not _is_static(scope.node)
-    forwarding = isinstance(call.func, ast.Name) and call.func.id in ("forward_call", "func", "fn", "slow_forward")
+    forwarding = isinstance(call.func, ast.Name) and call.func.id in (
+        "forward_call",
+        "func",
+        "fn",
+        "slow_forward",
+    )
     if not is_method:
         return None, False
     if forwarding and caller.caller is not None and caller.call is not None:
         # torch's Module.__call__ and its like pass on what they got: the receiver is theirs.
-        owner = caller
+        owner: Scope = caller
         while owner.call is not None and owner.caller is not None:
             func = owner.call.func
-            if isinstance(func, ast.Name) and func.id in ("forward_call", "func", "fn"):
-                owner = owner.caller
-                continue
-            if isinstance(func, ast.Attribute) and func.attr in ("_call_impl", "_wrapped_call_impl"):
-                owner = owner.caller
-                continue
-            break
+            passed_on = isinstance(func, ast.Name) and func.id in ("forward_call", "func", "fn")
+            wrapped = isinstance(func, ast.Attribute) and func.attr in ("_call_impl", "_wrapped_call_impl")
+            if not passed_on and not wrapped:
+                break
+            outer: Scope = owner.caller
+            owner = outer
         first = owner.call
         if first is not None and owner.caller is not None:
             node: ast.expr = first.func
@@ -169,9 +171,23 @@ def _receiver(
     if isinstance(held, type):
         return Argument(call, caller), False  # a construction: `self` is what the call makes
     if isinstance(func, ast.Attribute):
-        if isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Name) and func.value.func.id == "super":
+        if (
+            isinstance(func.value, ast.Call)
+            and isinstance(func.value.func, ast.Name)
+            and func.value.func.id == "super"
+        ):
             receiver_name = caller.parameters()[0].arg if caller.parameters() else "self"
-            return caller.bound.get(receiver_name) or Argument(ast.Name(receiver_name, ast.Load(), lineno=call.lineno, col_offset=call.col_offset, end_lineno=call.lineno, end_col_offset=call.col_offset), caller), False
+            return caller.bound.get(receiver_name) or Argument(
+                ast.Name(
+                    receiver_name,
+                    ast.Load(),
+                    lineno=call.lineno,
+                    col_offset=call.col_offset,
+                    end_lineno=call.lineno,
+                    end_col_offset=call.col_offset,
+                ),
+                caller,
+            ), False
         if function_of(held) is None or not isinstance(try_evaluate(func.value, caller), type):
             if values.is_module(held):
                 return Argument(func, caller), False
@@ -190,6 +206,11 @@ def enter(call: ast.Call, scope: Scope, sources: Sources) -> Scope | None:
     if scope.depth >= MOST_DEPTH:
         return None
     held = try_evaluate(call.func, scope)
+    if held is MISSING and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        made = try_evaluate(call.func.value.func, scope)  # `Windows(data).batches()`
+        method = values.class_attribute(made, call.func.attr) if isinstance(made, type) else None
+        if type(method) is types.FunctionType:
+            return _enter_function(method, MISSING, call, scope, sources, method=True)
     if held is MISSING:
         return _enter_by_name(call, scope)
     if isinstance(held, type):
@@ -235,7 +256,9 @@ def _enter_function(
     node = source.function_at(code.co_firstlineno, code.co_name)
     if node is None or isinstance(node, ast.Module | ast.ClassDef):
         return None
-    entered = Scope(source, node, function.__globals__, caller=scope, call=call, receiver=receiver, depth=scope.depth + 1)
+    entered = Scope(
+        source, node, function.__globals__, caller=scope, call=call, receiver=receiver, depth=scope.depth + 1
+    )
     closure = function.__closure__ or ()
     for name, cell in zip(code.co_freevars, closure, strict=False):
         try:
@@ -272,7 +295,9 @@ def _bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) ->
 
 
 def _kwonly(node: ast.AST) -> list[ast.arg]:
-    return node.args.kwonlyargs if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) else []
+    return (
+        node.args.kwonlyargs if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) else []
+    )
 
 
 def _enter_by_name(call: ast.Call, scope: Scope) -> Scope | None:

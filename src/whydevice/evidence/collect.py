@@ -59,7 +59,9 @@ class Evidence:
     wrongs: list[Wrong] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     inner: list[Leaf] = field(default_factory=list)
-    branches: list[tuple[ast.AST, Scope]] = field(default_factory=list)  # other operands on the wrong device on the way
+    branches: list[tuple[ast.AST, Scope]] = field(
+        default_factory=list
+    )  # other operands on the wrong device on the way
     direction: str = ""  # why `wanted` is right: wording, meta, accelerator, module, name, majority
     library: LiveFrame | None = None
 
@@ -103,7 +105,11 @@ def collect(exc: BaseException, error: DeviceError, outer: BaseException | None 
     evidence.node = user.node
     evidence.leaves = leaves(user.node, evidence.user, inference)
     last = evidence.scopes[-1]
-    evidence.inner = leaves(last.live.node, last, inference) if last.live is not None and last is not evidence.user else evidence.leaves
+    evidence.inner = (
+        leaves(last.live.node, last, inference)
+        if last.live is not None and last is not evidence.user
+        else evidence.leaves
+    )
     _judge(evidence)
     if not any(w.proven and w.held is not None for w in evidence.wrongs):
         _through_library(evidence)
@@ -136,7 +142,7 @@ def _through_library(evidence: Evidence) -> None:
 def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:
     """The frames that led to the wrapping, then those of the error inside, from the frame that they share."""
     shared = {id(f.frame) for f in inner}
-    before = []
+    before: list[LiveFrame] = []
     for live in outer:
         if id(live.frame) in shared:
             return [*before, *inner]
@@ -284,7 +290,9 @@ def _many(one: Leaf) -> bool:
 
 def _by_wording(evidence: Evidence, role: str | None, is_wrong: Any) -> list[Wrong]:
     """Where the CPU is wanted: the argument that the message names, else every accelerator operand."""
-    named = [one for one in flat(evidence.leaves) if role is not None and one.role == role and is_wrong(one.device)]
+    named = [
+        one for one in flat(evidence.leaves) if role is not None and one.role == role and is_wrong(one.device)
+    ]
     found = [Wrong(one, one.held[0] if one.held else None, one.device or "") for one in named]
     if evidence.inner is not evidence.leaves:
         for one in evidence.inner:
@@ -308,7 +316,14 @@ def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
     for one in evidence.leaves:
         if one.value is not MISSING:
             continue
-        parts = [p for p in flat(one.parts) if is_wrong(p.device) and p.value is not MISSING and (p.is_tensor or p.is_module) and not p.is_scalar]
+        parts = [
+            p
+            for p in flat(one.parts)
+            if is_wrong(p.device)
+            and p.value is not MISSING
+            and (p.is_tensor or p.is_module)
+            and not p.is_scalar
+        ]
         if isinstance(one.node, ast.Call) and is_wrong(one.device):
             if parts and _keeps_device(one, evidence):
                 found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
@@ -322,7 +337,13 @@ def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
             found.append(Wrong(chosen, None, one.device or "", proven=False))
     known = [one for one in evidence.leaves if one.device not in (None, NOT_A_TENSOR)]
     unknown = [one for one in evidence.leaves if one.device is None and one.value is MISSING]
-    if not found and known and len(unknown) == 1 and evidence.wrong_device and all(o.device == evidence.wanted for o in known):
+    if (
+        not found
+        and known
+        and len(unknown) == 1
+        and evidence.wrong_device
+        and all(o.device == evidence.wanted for o in known)
+    ):
         found.append(Wrong(unknown[0], None, evidence.wrong_device, proven=False))
     return found
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from .origins import Tracer
 
 
-def follow_iteration(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+def follow_iteration(
+    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
+) -> None:
     """What one turn of `for target in node` takes, `path` leading into the item."""
     if isinstance(node, ast.Call):
         name = call_name(node) or ""
@@ -34,7 +36,9 @@ def follow_iteration(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[St
             rest = path[1:] if last == "items" else path
             follow_items(tracer, node.func.value, scope, steps, None, rest)
             return
-        if last in ("parameters", "named_parameters", "buffers", "children", "modules") and isinstance(node.func, ast.Attribute):
+        if last in ("parameters", "named_parameters", "buffers", "children", "modules") and isinstance(
+            node.func, ast.Attribute
+        ):
             tracer._follow(node.func.value, scope, steps)
             return
     held = try_evaluate(node, scope)
@@ -45,7 +49,9 @@ def follow_iteration(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[St
         tracer._follow(node, scope, steps)
         return
     if held is not MISSING and not values.is_container(held):
-        method = values.class_attribute(type(held), "__iter__") or values.class_attribute(type(held), "__getitem__")
+        method = values.class_attribute(type(held), "__iter__") or values.class_attribute(
+            type(held), "__getitem__"
+        )
         inner = enter_method(method, held, scope, tracer.sources) if hasattr(method, "__code__") else None
         if inner is not None and not values.is_module(held):
             if inner.source is not None and not _is_lib(inner):
@@ -54,7 +60,10 @@ def follow_iteration(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[St
         if values.is_module(held):
             tracer._follow(node, scope, steps)
             return
-        if type(held).__name__ in ("list_iterator", "generator", "zip", "enumerate", "map") or "DataLoader" in type(held).__name__:
+        if (
+            type(held).__name__ in ("list_iterator", "generator", "zip", "enumerate", "map")
+            or "DataLoader" in type(held).__name__
+        ):
             _trace_name(tracer, node, scope, steps, path)
             return
         steps.append(Step("loader", node, scope, value=held, path=path))
@@ -62,7 +71,9 @@ def follow_iteration(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[St
     follow_items(tracer, node, scope, steps, None, path)
 
 
-def _trace_name(tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+def _trace_name(
+    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
+) -> None:
     """An iterator bound to a name: go on with what it iterates over."""
     found = bindings_of(scope.node).get(node.id, []) if isinstance(node, ast.Name) else []
     binding = reaching(scope.source, found, node) if found else None
@@ -90,7 +101,10 @@ def _is_lib(scope: Scope) -> bool:
 
 
 def _is_loader(held: Any) -> bool:
-    return any(c.__name__ in ("DataLoader", "_BaseDataLoaderIter") for c in type.__getattribute__(type(held), "__mro__"))
+    return any(
+        c.__name__ in ("DataLoader", "_BaseDataLoaderIter")
+        for c in type.__getattribute__(type(held), "__mro__")
+    )
 
 
 def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
@@ -101,7 +115,16 @@ def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[i
             leaf, rest = leaf.elts[rest[0]], rest[1:]
         if tracer._is_bad(leaf, inner) is False:
             continue
-        steps.append(Step("return", leaf, inner, inner.function or "", inner.source.statement(value), extra={"yield": True}))
+        steps.append(
+            Step(
+                "return",
+                leaf,
+                inner,
+                inner.function or "",
+                inner.source.statement(value),
+                extra={"yield": True},
+            )
+        )
         tracer._follow(leaf, inner, steps, rest)
         return
     steps.append(Step("unknown", inner.node, inner))
@@ -113,20 +136,32 @@ def follow_items(
     """Go on with an item of a container: the one under `key`, else one that is on the wrong device."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         elements = node.elts
-        if isinstance(key, int) and -len(elements) <= key < len(elements) and not any(isinstance(e, ast.Starred) for e in elements):
+        if (
+            isinstance(key, int)
+            and -len(elements) <= key < len(elements)
+            and not any(isinstance(e, ast.Starred) for e in elements)
+        ):
             elements = [elements[key]]
         _pick(tracer, elements, node, scope, steps, path)
         return
     if isinstance(node, ast.Dict):
-        chosen = [v for k, v in zip(node.keys, node.values, strict=True) if k is None or key is None or not isinstance(k, ast.Constant) or k.value == key]
+        chosen = [
+            v
+            for k, v in zip(node.keys, node.values, strict=True)
+            if k is None or key is None or not isinstance(k, ast.Constant) or k.value == key
+        ]
         _pick(tracer, chosen or list(node.values), node, scope, steps, path)
         return
     if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
-        steps.append(Step("item", node.elt, scope, "", scope.source.statement(node), extra={"comprehension": node}))
+        steps.append(
+            Step("item", node.elt, scope, "", scope.source.statement(node), extra={"comprehension": node})
+        )
         tracer._follow(node.elt, scope, steps, path)
         return
     if isinstance(node, ast.DictComp):
-        steps.append(Step("item", node.value, scope, "", scope.source.statement(node), extra={"comprehension": node}))
+        steps.append(
+            Step("item", node.value, scope, "", scope.source.statement(node), extra={"comprehension": node})
+        )
         tracer._follow(node.value, scope, steps, path)
         return
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
@@ -147,9 +182,18 @@ def follow_items(
     tracer._follow(node, scope, steps, path)
 
 
-def _pick(tracer: Tracer, elements: list[ast.expr], whole: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+def _pick(
+    tracer: Tracer,
+    elements: list[ast.expr],
+    whole: ast.AST,
+    scope: Scope,
+    steps: list[Step],
+    path: tuple[int, ...],
+) -> None:
     judged = [(tracer._is_bad(_into(e, path), scope), e) for e in elements]
-    chosen = next((e for bad, e in judged if bad), None) or next((e for bad, e in judged if bad is None), None)
+    chosen = next((e for bad, e in judged if bad), None) or next(
+        (e for bad, e in judged if bad is None), None
+    )
     if chosen is None:
         steps.append(Step("unknown", whole, scope))
         return
@@ -166,7 +210,9 @@ def _into(node: ast.expr, path: tuple[int, ...]) -> ast.expr:
     return node
 
 
-def _call_items(tracer: Tracer, node: ast.Call, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]) -> None:
+def _call_items(
+    tracer: Tracer, node: ast.Call, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]
+) -> None:
     name = call_name(node) or ""
     last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
     if last in vocabulary.PASS_THROUGH and node.args:
@@ -176,11 +222,24 @@ def _call_items(tracer: Tracer, node: ast.Call, scope: Scope, steps: list[Step],
         follow_items(tracer, node.func.value, scope, steps, key, path)
         return
     held = try_evaluate(node.func, scope)
-    if last in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "dict", "BatchEncoding", "OrderedDict", "TensorDict", "defaultdict") or isinstance(held, type):
+    if last in (
+        "ModuleList",
+        "Sequential",
+        "ModuleDict",
+        "ParameterList",
+        "dict",
+        "BatchEncoding",
+        "OrderedDict",
+        "TensorDict",
+        "defaultdict",
+    ) or isinstance(held, type):
         elements = [k.value for k in node.keywords if key is None or k.arg == key] or list(node.args)
         if isinstance(key, int) and key < len(node.args):
             elements = [node.args[key]]
-        if len(elements) == 1 and isinstance(elements[0], ast.List | ast.Dict | ast.ListComp | ast.GeneratorExp | ast.Name | ast.DictComp | ast.Starred):
+        if len(elements) == 1 and isinstance(
+            elements[0],
+            ast.List | ast.Dict | ast.ListComp | ast.GeneratorExp | ast.Name | ast.DictComp | ast.Starred,
+        ):
             inner = elements[0].value if isinstance(elements[0], ast.Starred) else elements[0]
             if elements[0] in node.args:
                 follow_items(tracer, inner, scope, steps, key, path)
@@ -197,16 +256,31 @@ def _call_items(tracer: Tracer, node: ast.Call, scope: Scope, steps: list[Step],
     for value in found:
         if isinstance(value, ast.Constant):
             continue
-        if len(found) > 1 and tracer._is_bad(value, inner_scope) is False and tracer.inference.device(value, inner_scope) != NOT_A_TENSOR:
+        if (
+            len(found) > 1
+            and tracer._is_bad(value, inner_scope) is False
+            and tracer.inference.device(value, inner_scope) != NOT_A_TENSOR
+        ):
             continue
-        steps.append(Step("return", value, inner_scope, inner_scope.function or "", inner_scope.source.statement(value), extra={"call": node}))
+        steps.append(
+            Step(
+                "return",
+                value,
+                inner_scope,
+                inner_scope.function or "",
+                inner_scope.source.statement(value),
+                extra={"call": node},
+            )
+        )
         follow_items(tracer, value, inner_scope, steps, key, path)
         return
     steps.append(Step("unknown", node, scope))
 
 
-def _name_items(tracer: Tracer, node: ast.Name, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]) -> None:
-    if _additions(tracer, node.id, scope, node, steps, key, path):
+def _name_items(
+    tracer: Tracer, node: ast.Name, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]
+) -> None:
+    if follow_additions(tracer, node.id, scope, node, steps, key, path):
         return
     found = bindings_of(scope.node).get(node.id)
     binding = reaching(scope.source, found, node) if found else None
@@ -230,7 +304,7 @@ def _name_items(tracer: Tracer, node: ast.Name, scope: Scope, steps: list[Step],
         steps.append(Step("unknown", node, scope, node.id))
         return
     outer_scope, binding = outer
-    if _additions(tracer, node.id, outer_scope, None, steps, key, path):
+    if follow_additions(tracer, node.id, outer_scope, None, steps, key, path):
         return
     if binding.value is None:
         steps.append(Step("unknown", node, scope, node.id))
@@ -246,17 +320,31 @@ def _key_path(key: object) -> tuple[int, ...]:
     return (key,) if isinstance(key, int) else ()
 
 
-def _additions(
-    tracer: Tracer, name: str, scope: Scope, use: ast.AST | None, steps: list[Step], key: object, path: tuple[int, ...]
+def follow_additions(
+    tracer: Tracer,
+    name: str,
+    scope: Scope,
+    use: ast.AST | None,
+    steps: list[Step],
+    key: object,
+    path: tuple[int, ...],
 ) -> bool:
     """`name.append(x)`, `name[k] = x`, `name.update(...)` in a function's body: go on with the item put in."""
     for node in own_nodes(scope.node):
         item: ast.expr | None = None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and dotted(node.func.value) == name:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and dotted(node.func.value) == name
+        ):
             if node.func.attr in ("append", "add", "appendleft", "insert") and node.args:
                 item = node.args[-1]
             elif node.func.attr in ("extend", "update") and node.args and tracer._is_bad(node.args[0], scope):
-                steps.append(Step("item", node.args[0], scope, name, scope.source.statement(node), extra={"added": node}))
+                steps.append(
+                    Step(
+                        "item", node.args[0], scope, name, scope.source.statement(node), extra={"added": node}
+                    )
+                )
                 follow_items(tracer, node.args[0], scope, steps, key, path)
                 return True
         elif isinstance(node, ast.Assign):
@@ -276,12 +364,14 @@ def _additions(
     return False
 
 
-def _attribute_items(tracer: Tracer, node: ast.Attribute, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]) -> None:
+def _attribute_items(
+    tracer: Tracer, node: ast.Attribute, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]
+) -> None:
     """The items of `self.heads`: appended in the class, or in the value that the class assigns."""
     from . import attributes
 
     name = dotted(node)
-    if name is not None and _additions(tracer, name, scope, node, steps, key, path):
+    if name is not None and follow_additions(tracer, name, scope, node, steps, key, path):
         return
     owner = try_evaluate(node.value, scope)
     if owner is MISSING:
@@ -289,10 +379,26 @@ def _attribute_items(tracer: Tracer, node: ast.Attribute, scope: Scope, steps: l
         return
     for place in attributes.assignments(owner, node.attr, tracer.sources):
         inner = tracer._method_scope(place, owner, node, scope)
-        steps.append(Step("attribute", place.node, inner, node.attr, place.stmt, owner=owner, path=place.path, extra={"held": attributes.kind_in(owner, node.attr), "registered": place.kind, "method": place.method.name if place.method else None, "container": True}))
+        steps.append(
+            Step(
+                "attribute",
+                place.node,
+                inner,
+                node.attr,
+                place.stmt,
+                owner=owner,
+                path=place.path,
+                extra={
+                    "held": attributes.kind_in(owner, node.attr),
+                    "registered": place.kind,
+                    "method": place.method.name if place.method else None,
+                    "container": True,
+                },
+            )
+        )
         if place.method is not None:
             receiver = place.method.args.args[0].arg if place.method.args.args else "self"
-            if _additions(tracer, f"{receiver}.{node.attr}", inner, None, steps, key, path):
+            if follow_additions(tracer, f"{receiver}.{node.attr}", inner, None, steps, key, path):
                 return
         follow_items(tracer, place.node, inner, steps, key, path)
         return

@@ -103,7 +103,12 @@ def name_value(node: ast.Name, scope: Scope, depth: int = 0) -> Any:
         found = bindings_of(scope.node).get(name)
         if found:
             binding = reaching(scope.source, found, node)
-            if binding is not None and binding.value is not None and binding.kind == "assign" and not binding.path:
+            if (
+                binding is not None
+                and binding.value is not None
+                and binding.kind == "assign"
+                and not binding.path
+            ):
                 return evaluate(binding.value, scope, depth + 1)
             raise Unknown(name)
         if scope.is_parameter(name):
@@ -131,7 +136,9 @@ def _stable(node: ast.Name, scope: Scope) -> bool:
         return True
     if comprehension_binding(scope.source, node, node.id) is not None and not live.comprehension:
         return False
-    if isinstance(scope.node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+    if isinstance(
+        scope.node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    ):
         found = [b for b in bindings_of(scope.node).get(node.id, []) if b.kind != "augmented"]
         if not found:
             return True
@@ -179,7 +186,7 @@ def function_of(value: Any) -> tuple[types.FunctionType, Any] | None:
                 continue
             return value, MISSING
         if type(value) is functools.partial:
-            value = functools.partial.func.__get__(value)  # type: ignore[attr-defined]
+            value = values.attribute(value, "func")
             continue
         inner = values.instance_dict(value).get("__wrapped__")
         if inner is None:

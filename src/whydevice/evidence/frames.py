@@ -108,9 +108,7 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
             path = os.path.abspath(path)
         if is_ours(path) or path.startswith("<frozen"):
             continue
-        found.append(
-            LiveFrame(entry.tb_frame, entry.tb_lineno, path, code.co_qualname, is_library(path))
-        )
+        found.append(LiveFrame(entry.tb_frame, entry.tb_lineno, path, code.co_qualname, is_library(path)))
         found[-1].positions = _positions(code, entry.tb_lasti)
     for live in found:
         if not live.library:
@@ -136,13 +134,17 @@ def locate(live: LiveFrame, sources: Sources) -> None:
     live.source = source
     name = code.co_name
     live.comprehension = name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-    within: ast.AST | None = source.tree if live.comprehension else source.function_at(code.co_firstlineno, name)
+    within: ast.AST | None = (
+        source.tree if live.comprehension else source.function_at(code.co_firstlineno, name)
+    )
     if within is None:
         return
     line, end_line, column, end_column = live.positions
     if line is not None and end_line is not None and column is not None and end_column is not None:
         live.node = source.node_at(within, line, end_line, column, end_column)
-    live.statement = source.statement(live.node) if live.node is not None else source.statement_at(within, live.line)
+    live.statement = (
+        source.statement(live.node) if live.node is not None else source.statement_at(within, live.line)
+    )
     if live.comprehension and live.node is not None:
         scope = source.scope(live.node)
         live.scope_node = scope
@@ -154,14 +156,17 @@ def locate(live: LiveFrame, sources: Sources) -> None:
 
 def _main_expression(statement: ast.stmt) -> ast.AST:
     """Where no column is known: the expression that a simple statement evaluates."""
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr) and statement.value is not None:
+    if (
+        isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
+        and statement.value is not None
+    ):
         return statement.value
     return statement
 
 
 def enclosing_comprehensions(source: SourceFile, node: ast.AST) -> list[ast.AST]:
     """The comprehensions around a node, innermost first, within its function."""
-    found = []
+    found: list[ast.AST] = []
     for up in source.ancestors(node):
         if isinstance(up, COMPREHENSIONS):
             found.append(up)

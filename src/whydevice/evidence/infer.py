@@ -278,7 +278,19 @@ class Inference:
 def _is_torch_function(held: Any, torch: Any, name: str) -> bool:
     """Whether a callable is one of torch's own operations (`torch.cat`, `F.softmax`, `torch.linalg.norm`)."""
     module = getattr(held, "__module__", None) if type(held).__module__ == "builtins" else None
-    if isinstance(module, str) and (module == "torch" or module.startswith(("torch.nn.functional", "torch._", "torch.functional", "torch.special", "torch.linalg", "torch.fft"))):
+    if isinstance(module, str) and (
+        module == "torch"
+        or module.startswith(
+            (
+                "torch.nn.functional",
+                "torch._",
+                "torch.functional",
+                "torch.special",
+                "torch.linalg",
+                "torch.fft",
+            )
+        )
+    ):
         return not isinstance(held, type)
     kind = type(held).__name__
     return kind == "builtin_function_or_method" and (

@@ -61,8 +61,8 @@ class Leaf:
 
     def devices(self) -> set[str]:
         found = {h.device for h in self.held}
-        if not found and self.device not in (None, NOT_A_TENSOR):
-            found = {self.device}  # type: ignore[arg-type]
+        if not found and self.device is not None and self.device != NOT_A_TENSOR:
+            found = {self.device}
         return found
 
 
@@ -77,7 +77,9 @@ def held_tensors(value: Any) -> list[Held]:
     return found
 
 
-def _walk(value: Any, path: str, depth: int, seen: set[int], owner: Any, name: str, kind: str = "") -> Iterator[Held]:
+def _walk(
+    value: Any, path: str, depth: int, seen: set[int], owner: Any, name: str, kind: str = ""
+) -> Iterator[Held]:
     if values.is_tensor(value):
         device = values.device_of(value)
         if device is not None:
@@ -114,13 +116,29 @@ def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator
                 if tensor is not None and values.is_tensor(tensor):
                     yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
         for name, inner in list(own.items()):
-            if name.startswith("_") and name in ("_parameters", "_buffers", "_modules") or name.startswith("_forward") or name.startswith("_backward"):
+            if (
+                (name.startswith("_")
+                and name in ("_parameters", "_buffers", "_modules"))
+                or name.startswith("_forward")
+                or name.startswith("_backward")
+            ):
                 continue
             if values.is_tensor(inner):
                 yield Held(_join(here, name), inner, "attribute", values.device_of(inner) or "?", sub, name)
-            elif values.is_container(inner) or values.is_module(inner) or (values.instance_dict(inner) and not isinstance(inner, type) and not callable(inner)):
+            elif (
+                values.is_container(inner)
+                or values.is_module(inner)
+                or (values.instance_dict(inner) and not isinstance(inner, type) and not callable(inner))
+            ):
                 for held in _walk(inner, _join(here, name), depth + 1, seen, sub, name):
-                    yield Held(held.path, held.tensor, held.kind, held.device, held.owner if held.owner is not MISSING else sub, held.name or name)
+                    yield Held(
+                        held.path,
+                        held.tensor,
+                        held.kind,
+                        held.device,
+                        held.owner if held.owner is not MISSING else sub,
+                        held.name or name,
+                    )
 
 
 def _join(path: str, name: str) -> str:
@@ -135,7 +153,9 @@ def leaves(node: ast.AST | None, scope: Scope, inference: Inference) -> list[Lea
     return found
 
 
-def leaf(node: ast.AST, scope: Scope, inference: Inference, role: str | None = None, spread: str = "") -> Leaf:
+def leaf(
+    node: ast.AST, scope: Scope, inference: Inference, role: str | None = None, spread: str = ""
+) -> Leaf:
     one = Leaf(node, scope, role, spread=spread)
     one.value = try_evaluate(node, scope)
     if one.value is not MISSING:
@@ -151,7 +171,9 @@ def leaf(node: ast.AST, scope: Scope, inference: Inference, role: str | None = N
     one.device = inference.device(node, scope)
     one.inferred = one.device not in (None, NOT_A_TENSOR)
     if one.device != NOT_A_TENSOR:
-        one.parts = [leaf(child, scope, inference, None, spread) for child, _, spread in _operand_nodes(node, scope)]
+        one.parts = [
+            leaf(child, scope, inference, None, spread) for child, _, spread in _operand_nodes(node, scope)
+        ]
     return one
 
 
@@ -163,12 +185,18 @@ def _operand_nodes(node: ast.AST | None, scope: Scope) -> list[tuple[ast.AST, st
     if isinstance(node, ast.Assert):
         return _operand_nodes(node.test, scope)
     if isinstance(node, ast.Compare):
-        return [(_without_device(node.left), "self", ""), *((_without_device(c), "other", "") for c in node.comparators)]
+        return [
+            (_without_device(node.left), "self", ""),
+            *((_without_device(c), "other", "") for c in node.comparators),
+        ]
     if isinstance(node, ast.UnaryOp):
         return [(node.operand, "self", "")]
     if isinstance(node, ast.Subscript):
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return [(node.value, "self", ""), *((i, "indices", "") for i in index if not isinstance(i, ast.Slice))]
+        return [
+            (node.value, "self", ""),
+            *((i, "indices", "") for i in index if not isinstance(i, ast.Slice)),
+        ]
     if isinstance(node, ast.AugAssign):
         return [(node.target, "self", ""), (node.value, "other", "")]
     if isinstance(node, ast.Assign):
@@ -179,7 +207,10 @@ def _operand_nodes(node: ast.AST | None, scope: Scope) -> list[tuple[ast.AST, st
         return [(node.iter, None, "")]
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [(e.value if isinstance(e, ast.Starred) else e, None, "") for e in node.elts]
-    if isinstance(node, ast.Expr | ast.Return | ast.Await | ast.Starred | ast.NamedExpr) and node.value is not None:
+    if (
+        isinstance(node, ast.Expr | ast.Return | ast.Await | ast.Starred | ast.NamedExpr)
+        and node.value is not None
+    ):
         return _operand_nodes(node.value, scope)
     if isinstance(node, ast.IfExp):
         return [(node.body, None, ""), (node.orelse, None, "")]
@@ -212,9 +243,11 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
         base = try_evaluate(node.func.value, scope)
         if not _is_namespace(base):
             found.append((node.func.value, "self", ""))
-    elif held is not MISSING and not isinstance(held, type) and type(held).__name__ not in ("function", "builtin_function_or_method"):
-        found.append((node.func, "function", ""))
-    elif isinstance(node.func, ast.Call):
+    elif (
+        held is not MISSING
+        and not isinstance(held, type)
+        and type(held).__name__ not in ("function", "builtin_function_or_method")
+    ) or isinstance(node.func, ast.Call):
         found.append((node.func, "function", ""))
     for index, argument in enumerate(node.args):
         if isinstance(argument, ast.Starred):

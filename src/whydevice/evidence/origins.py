@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from typing import Any
 
 from . import attributes, values, vocabulary
@@ -21,7 +22,7 @@ from .scopes import (
     position,
     reaching,
 )
-from .sources import FunctionNode, Sources
+from .sources import FunctionNode, ScopeNode, Sources
 from .steps import Step
 
 MOST_STEPS = 40
@@ -72,7 +73,9 @@ class Tracer:
             self._choose([node.left, *node.comparators], node, scope, steps)
         elif isinstance(node, ast.BoolOp):
             self._choose(node.values, node, scope, steps)
-        elif isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp):
+        elif isinstance(
+            node, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp
+        ):
             self._items(node, scope, steps, None, path)
         else:
             steps.append(Step("unknown", node, scope))
@@ -94,10 +97,11 @@ class Tracer:
         sure = [n for bad, n in judged if bad]
         sized = [n for n in sure if not self._is_scalar(n, scope)]
         maybe = [n for bad, n in judged if bad is None]
-        chosen = (sized or sure or maybe or [None])[0]
-        if chosen is None:
+        candidates = sized or sure or maybe
+        if not candidates:
             steps.append(Step("derived", whole, scope))
             return
+        chosen = candidates[0]
         self.branches += [(n, scope) for n in sized if n is not chosen]
         self._follow(chosen, scope, steps)
 
@@ -155,7 +159,9 @@ class Tracer:
                 return live
         return Scope(scope.source, node, scope.globals, values=dict(scope.values), depth=scope.depth)
 
-    def _bound(self, binding: Binding, use: ast.Name, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+    def _bound(
+        self, binding: Binding, use: ast.Name, scope: Scope, steps: list[Step], path: tuple[int, ...]
+    ) -> None:
         if binding.kind == "augmented":
             found = bindings_of(scope.node).get(use.id, [])
             earlier = [b for b in found if b.kind != "augmented"]
@@ -170,17 +176,34 @@ class Tracer:
             steps.append(Step("unknown", use, scope, use.id))
             return
         if binding.kind in ("loop", "comprehension"):
-            steps.append(Step("loop", binding.value, scope, use.id, binding.stmt, path=(*binding.path, *path)))
+            steps.append(
+                Step("loop", binding.value, scope, use.id, binding.stmt, path=(*binding.path, *path))
+            )
             self._iterate(binding.value, scope, steps, (*binding.path, *path))
             return
         steps.append(Step("assign", binding.value, scope, use.id, binding.stmt, path=binding.path))
+        if isinstance(binding.value, ast.List | ast.Dict) and not binding.path:
+            from .containers import follow_additions
+
+            if follow_additions(self, use.id, scope, use, steps, None, path):
+                return
         if binding.kind == "with":
             steps.append(Step("unknown", binding.value, scope, use.id))
             return
         self._follow(binding.value, scope, steps, (*binding.path, *path))
 
-    def _argument(self, argument: Argument, name: str, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
-        steps.append(Step("parameter", argument.node, argument.scope, name, extra={"callee": scope, "default": argument.default, "key": argument.key}))
+    def _argument(
+        self, argument: Argument, name: str, scope: Scope, steps: list[Step], path: tuple[int, ...]
+    ) -> None:
+        steps.append(
+            Step(
+                "parameter",
+                argument.node,
+                argument.scope,
+                name,
+                extra={"callee": scope, "default": argument.default, "key": argument.key},
+            )
+        )
         if argument.spread:
             self._items(argument.node, argument.scope, steps, argument.key, path)
         else:
@@ -206,18 +229,33 @@ class Tracer:
         self.attribute_of(owner, node.attr, node, scope, steps, path)
 
     def attribute_of(
-        self, owner: Any, name: str, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...] = ()
+        self,
+        owner: Any,
+        name: str,
+        node: ast.AST,
+        scope: Scope,
+        steps: list[Step],
+        path: tuple[int, ...] = (),
     ) -> None:
         """Go on where an attribute of a live object was assigned."""
         held: Any = MISSING
-        try:
+        with contextlib.suppress(LookupError):
             held = values.attribute(owner, name)
-        except LookupError:
-            pass
         outside = self._assigned_outside(owner, name, node, scope)
         if outside is not None:
-            value, target, stmt, where = outside
-            steps.append(Step("attribute", value, where, name, stmt, held, owner, extra={"outside": True, "held": attributes.kind_in(owner, name)}))
+            value, _target, stmt, where = outside
+            steps.append(
+                Step(
+                    "attribute",
+                    value,
+                    where,
+                    name,
+                    stmt,
+                    held,
+                    owner,
+                    extra={"outside": True, "held": attributes.kind_in(owner, name)},
+                )
+            )
             self._follow(value, where, steps, path)
             return
         places = attributes.assignments(owner, name, self.sources)
@@ -234,7 +272,24 @@ class Tracer:
             return
         kind = "property" if place.kind == "property" else "attribute"
         held_as = place.kind if place.kind in ("buffer", "parameter") else attributes.kind_in(owner, name)
-        steps.append(Step(kind, place.node, inner, name, place.stmt, held, owner, place.path, {"held": held_as, "registered": place.kind, "method": place.method.name if place.method else None, "places": places}))
+        steps.append(
+            Step(
+                kind,
+                place.node,
+                inner,
+                name,
+                place.stmt,
+                held,
+                owner,
+                place.path,
+                {
+                    "held": held_as,
+                    "registered": place.kind,
+                    "method": place.method.name if place.method else None,
+                    "places": places,
+                },
+            )
+        )
         self._follow(place.node, inner, steps, (*place.path, *path))
 
     def _listed(self, owner: Any, name: str, node: ast.AST, scope: Scope, steps: list[Step]) -> bool:
@@ -292,7 +347,9 @@ class Tracer:
                 continue
             rank = 0 if bad else 1
             constructor = place.method is None or place.method.name in ("__init__", "__post_init__")
-            judged.append((rank * 4 + (2 if place.kind == "buffer" else 0) + (1 if constructor else 0), place, inner))
+            judged.append(
+                (rank * 4 + (2 if place.kind == "buffer" else 0) + (1 if constructor else 0), place, inner)
+            )
         if not judged:
             return (places[0], self._method_scope(places[0], owner, node, scope)) if places else (None, None)
         _, place, inner = min(judged, key=lambda j: j[0])
@@ -303,7 +360,14 @@ class Tracer:
         for live in self.live:
             if method is not None and live.node is method and live.receiver is owner:
                 return live
-        holder = Scope(place.source, method or place.source.tree, _globals_of(place.cls, scope), caller=scope, receiver=owner, depth=scope.depth + 1)  # type: ignore[arg-type]
+        holder = Scope(
+            place.source,
+            _node_of(place),
+            _globals_of(place.cls, scope),
+            caller=scope,
+            receiver=owner,
+            depth=scope.depth + 1,
+        )
         if method is not None and method.name in ("__init__", "__post_init__"):
             call = self.construction(node, scope)
             if call is not None and isinstance(call.node, ast.Call):
@@ -325,11 +389,22 @@ class Tracer:
                     return entered
         return holder
 
-    def _super_scope(self, entered: Scope, method: ast.AST) -> Scope | None:
+    def _super_scope(self, entered: Scope, method: FunctionNode) -> Scope | None:
         for inner in own_nodes(entered.node):
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "__init__":
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and inner.func.attr == "__init__"
+            ):
                 name = getattr(method, "name", "__init__")
-                deeper = Scope(entered.source, method, entered.globals, caller=entered, call=inner, depth=entered.depth + 1)  # type: ignore[arg-type]
+                deeper = Scope(
+                    entered.source,
+                    method,
+                    entered.globals,
+                    caller=entered,
+                    call=inner,
+                    depth=entered.depth + 1,
+                )
                 if name == "__init__":
                     from .calls import _bind_entered
 
@@ -341,7 +416,11 @@ class Tracer:
         """A call `owner.name(...)` in a live frame that ran before the failure."""
         for scope in reversed(self.live):
             for inner in own_nodes(scope.node):
-                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == name:
+                if (
+                    isinstance(inner, ast.Call)
+                    and isinstance(inner.func, ast.Attribute)
+                    and inner.func.attr == name
+                ):
                     if try_evaluate(inner.func.value, scope) is owner:
                         return inner, scope
         return None
@@ -357,7 +436,9 @@ class Tracer:
             self.bad = saved
         return next((s for s in steps if s.kind == "construct"), None)
 
-    def _static_attribute(self, node: ast.Attribute, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+    def _static_attribute(
+        self, node: ast.Attribute, scope: Scope, steps: list[Step], path: tuple[int, ...]
+    ) -> None:
         """`sched.betas` where the object is gone: through the construction that its name leads to."""
         built = self.construction(node, scope)
         if built is None or not isinstance(built.node, ast.Call):
@@ -374,11 +455,32 @@ class Tracer:
         entered = enter(built.node, built.scope, self.sources)
         place = places[0]
         if entered is None or entered.node is not place.method:
-            entered = Scope(place.source, place.method or place.source.tree, _globals_of(place.cls, scope), caller=scope, depth=scope.depth + 1)  # type: ignore[arg-type]
-        steps.append(Step("attribute", place.node, entered, node.attr, place.stmt, extra={"registered": place.kind, "method": place.method.name if place.method else None, "places": places}))
+            entered = Scope(
+                place.source,
+                _node_of(place),
+                _globals_of(place.cls, scope),
+                caller=scope,
+                depth=scope.depth + 1,
+            )
+        steps.append(
+            Step(
+                "attribute",
+                place.node,
+                entered,
+                node.attr,
+                place.stmt,
+                extra={
+                    "registered": place.kind,
+                    "method": place.method.name if place.method else None,
+                    "places": places,
+                },
+            )
+        )
         self._follow(place.node, entered, steps, (*place.path, *path))
 
-    def _field(self, owner: Any, name: str, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+    def _field(
+        self, owner: Any, name: str, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
+    ) -> None:
         """A field of a dataclass, namedtuple or other object whose constructor took it."""
         built = self.construction(node, scope) if isinstance(node, ast.Attribute) else None
         if built is not None and isinstance(built.node, ast.Call):
@@ -387,13 +489,17 @@ class Tracer:
             return
         steps.append(Step("unknown", node, scope, name))
 
-    def _constructed_field(self, call: ast.Call, cls: type, name: str, scope: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+    def _constructed_field(
+        self, call: ast.Call, cls: type, name: str, scope: Scope, steps: list[Step], path: tuple[int, ...]
+    ) -> None:
         for keyword in call.keywords:
             if keyword.arg == name:
                 steps.append(Step("item", keyword.value, scope, name, extra={"construct": call}))
                 self._follow(keyword.value, scope, steps, path)
                 return
-        fields = values.class_attribute(cls, "_fields") or list(values.class_attribute(cls, "__dataclass_fields__") or ())
+        fields = values.class_attribute(cls, "_fields") or list(
+            values.class_attribute(cls, "__dataclass_fields__") or ()
+        )
         if name in fields and list(fields).index(name) < len(call.args):
             value = call.args[list(fields).index(name)]
             steps.append(Step("item", value, scope, name, extra={"construct": call}))
@@ -479,18 +585,23 @@ class Tracer:
             self._follow(node.func.value, scope, steps)  # `.to(torch.float32)` moves nothing
             return
         steps.append(Step("move", node, scope, name, extra={"to": target}))
-        if target is None or (self.bad is not None and target != self.bad):
-            self._follow(node.func.value, scope, steps)
-        elif values.is_module(try_evaluate(node.func.value, scope)) or self.bad is None:
+        if target is None or (self.bad is not None and target != self.bad) or values.is_module(try_evaluate(node.func.value, scope)) or self.bad is None:
             self._follow(node.func.value, scope, steps)
 
     def _names_device(self, node: ast.Call, scope: Scope) -> bool:
-        return any(self.inference.device_named(a, scope) is not None for a in [*node.args, *(k.value for k in node.keywords)])
+        return any(
+            self.inference.device_named(a, scope) is not None
+            for a in [*node.args, *(k.value for k in node.keywords)]
+        )
 
-    def _method(self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr], path: tuple[int, ...]) -> None:
+    def _method(
+        self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr], path: tuple[int, ...]
+    ) -> None:
         assert isinstance(node.func, ast.Attribute)
         receiver = node.func.value
-        if node.func.attr in ("items", "values", "pop", "get", "popleft", "copy") and self.inference.device(receiver, scope) in (None, NOT_A_TENSOR):
+        if node.func.attr in ("items", "values", "pop", "get", "popleft", "copy") and self.inference.device(
+            receiver, scope
+        ) in (None, NOT_A_TENSOR):
             key = try_evaluate(node.args[0], scope) if node.args else None
             self._items(receiver, scope, steps, key if isinstance(key, int | str) else None, path)
             return
@@ -518,7 +629,9 @@ class Tracer:
             return
         self._function(node, scope, steps, operands, ())
 
-    def _function(self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr], path: tuple[int, ...]) -> None:
+    def _function(
+        self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr], path: tuple[int, ...]
+    ) -> None:
         held = try_evaluate(node.func, scope)
         name = call_name(node) or ""
         last = name.rpartition(".")[2]
@@ -544,12 +657,16 @@ class Tracer:
         steps.append(Step("call", node, scope, last, value=held, extra={"entered": entered}))
         self._returned(entered, node, steps, path)
 
-    def _constructed_from(self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr]) -> None:
+    def _constructed_from(
+        self, node: ast.Call, scope: Scope, steps: list[Step], operands: list[ast.expr]
+    ) -> None:
         """An object that keeps what it was given (a partial, a distribution, a dataset): the wrong argument."""
         wrong = [operand for operand in operands if self._is_bad(operand, scope)]
         self.branches += [(operand, scope) for operand in wrong[1:]]
         if wrong:
-            steps.append(Step("item", wrong[0], scope, "", scope.source.statement(node), extra={"construct": node}))
+            steps.append(
+                Step("item", wrong[0], scope, "", scope.source.statement(node), extra={"construct": node})
+            )
             self._follow(wrong[0], scope, steps)
 
     def _returned(self, entered: Scope, call: ast.Call, steps: list[Step], path: tuple[int, ...]) -> None:
@@ -560,13 +677,26 @@ class Tracer:
             if path and isinstance(value, ast.Tuple) and path[0] < len(value.elts):
                 leaf = value.elts[path[0]]
             picked.append(leaf)
-        judged = [(self._is_bad(leaf, entered), value) for leaf, value in zip(picked, candidates, strict=True)]
-        chosen = next((v for bad, v in judged if bad), None) or next((v for bad, v in judged if bad is None), None)
+        judged = [
+            (self._is_bad(leaf, entered), value) for leaf, value in zip(picked, candidates, strict=True)
+        ]
+        chosen = next((v for bad, v in judged if bad), None) or next(
+            (v for bad, v in judged if bad is None), None
+        )
         if chosen is None and judged and self.bad is None:
             chosen = judged[-1][1]
         if chosen is None:
             return
-        steps.append(Step("return", chosen, entered, entered.function or "", entered.source.statement(chosen), extra={"call": call}))
+        steps.append(
+            Step(
+                "return",
+                chosen,
+                entered,
+                entered.function or "",
+                entered.source.statement(chosen),
+                extra={"call": call},
+            )
+        )
         self._follow(chosen, entered, steps, path)
 
 
@@ -575,9 +705,19 @@ def _until(scope: Scope) -> tuple[int, int]:
     live = scope.live
     if live is None or live.node is None or not hasattr(live.node, "lineno"):
         return scope.until
-    inside = any(isinstance(up, ast.For | ast.While | ast.AsyncFor) for up in live.source.ancestors(live.node)) if live.source else False
+    inside = (
+        any(isinstance(up, ast.For | ast.While | ast.AsyncFor) for up in live.source.ancestors(live.node))
+        if live.source
+        else False
+    )
     end = (live.node.end_lineno or live.line, live.node.end_col_offset or 0)  # type: ignore[attr-defined]
     return (1 << 30, 0) if inside else end
+
+
+def _node_of(place: attributes.Assignment) -> ScopeNode:
+    node = place.method or place.source.tree
+    assert node is not None  # a file whose text does not parse gives no assignments
+    return node
 
 
 def _is_module_class(cls: type) -> bool:

@@ -154,7 +154,9 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
 
 
 def _pairwise(target: ast.Tuple, value: ast.Tuple, stmt: ast.AST, add: Any) -> None:
-    if len(target.elts) != len(value.elts) or any(isinstance(e, ast.Starred) for e in [*target.elts, *value.elts]):
+    if len(target.elts) != len(value.elts) or any(
+        isinstance(e, ast.Starred) for e in [*target.elts, *value.elts]
+    ):
         for leaf, path in _target_paths(target):
             name = dotted(leaf)
             if name is not None:

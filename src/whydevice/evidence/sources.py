@@ -33,7 +33,9 @@ class SourceFile:
         for node in ast.walk(self.tree):
             for child in ast.iter_child_nodes(node):
                 # Operators and contexts are shared singletons: a parent of theirs would be any of many.
-                if not isinstance(child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop):
+                if not isinstance(
+                    child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
+                ):
                     self._parents[child] = node
 
     def line(self, number: int) -> str:
@@ -61,7 +63,9 @@ class SourceFile:
     def scope(self, node: ast.AST) -> ScopeNode | None:
         """The function, class or module whose body the node stands in."""
         for up in self.ancestors(node):
-            if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module):
+            if isinstance(
+                up, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
+            ):
                 return up
         return self.tree
 
@@ -129,9 +133,7 @@ class SourceFile:
                 if first > end_line or last < line:
                     continue
                 here = (first, last, node.col_offset, node.end_col_offset)  # type: ignore[attr-defined]
-                if here == (line, end_line, column, end_column) and not isinstance(best, ast.expr):
-                    best = node
-                elif here == (line, end_line, column, end_column) and isinstance(node, ast.expr):
+                if (here == (line, end_line, column, end_column) and not isinstance(best, ast.expr)) or (here == (line, end_line, column, end_column) and isinstance(node, ast.expr)):
                     best = node
             stack.extend(reversed(list(ast.iter_child_nodes(node))))
         return best

@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
+from .frames import is_library
 from .scopes import MISSING, Scope
 from .sources import is_regular_file
-from .frames import is_library
 
 
 @dataclass

@@ -127,18 +127,18 @@ class DeviceText(str):
     __slots__ = ()
 
 
-def item(value: object, key: object) -> Any:
+def item(value: Any, key: Any) -> Any:
     """`value[key]` for the plain containers; raises LookupError for any other."""
-    kind = type(value)
-    if issubclass(kind, list | tuple) and kind.__getitem__ in (list.__getitem__, tuple.__getitem__):  # type: ignore[comparison-overlap, attr-defined]
-        if isinstance(key, int):
-            base = list if issubclass(kind, list) else tuple
-            return base.__getitem__(value, key)  # type: ignore[arg-type, call-overload]
-        raise LookupError(key)
+    kind: type = type(value)
+    for base in (list, tuple):
+        if issubclass(kind, base) and class_attribute(kind, "__getitem__") is base.__dict__["__getitem__"]:
+            if type(key) is int:
+                return base.__getitem__(value, key)
+            raise LookupError(key)
     if issubclass(kind, dict):
         if type(key) in (str, int, bool, float) or is_tensor(key) or key is None:
-            if dict.__contains__(value, key):  # type: ignore[arg-type]
-                return dict.__getitem__(value, key)  # type: ignore[index]
+            if dict.__contains__(value, key):
+                return dict.__getitem__(value, key)
         raise LookupError(key)
     own = instance_dict(value)
     if is_module(value) and isinstance(own.get("_modules"), dict):
@@ -241,7 +241,9 @@ def describe(value: object) -> str:
         return f"{dtype_of(value)}[{inside}]"
     if is_module(value):
         kinds = collections.Counter(kind for _, _, kind in module_tensors(value))
-        counted = [f"{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]]
+        counted = [
+            f"{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]
+        ]
         return ", ".join([type(value).__name__, *counted])
     return type(value).__name__
 

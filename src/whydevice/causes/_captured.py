@@ -1,0 +1,90 @@
+"""Copies of a module's state that were taken before the module was moved: found by what the frames' names hold."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.operands import held_tensors
+from ..evidence.scopes import Scope, own_nodes, position
+from ._finding import Finding
+from ._order import before_capture, move_statements, moved, same_block, state_sources, user_scopes
+
+
+@dataclass
+class Capture:
+    """`name = value` took state of `module` (an expression); `move` moved that module afterwards."""
+
+    statement: ast.Assign
+    move: ast.stmt
+    scope: Scope
+    name: str
+    module: str
+    held: Any
+
+
+def capture(evidence: Evidence) -> Capture | None:
+    """The assignment whose value holds the wrong tensor and which read a module that was moved below it."""
+    wrong = evidence.wrong
+    if wrong is None or evidence.wanted is None:
+        return None
+    tensor = wrong.held.tensor if wrong.held is not None else wrong.leaf.value
+    if not (values.is_tensor(tensor) or values.is_module(tensor)):
+        return None
+    for scope in user_scopes(evidence, []):
+        for call, move in move_statements(evidence, scope):
+            module = moved(call)
+            held = try_evaluate(module, scope)
+            if not values.is_module(held) or values.module_device(held) != evidence.wanted:
+                continue
+            found = _before(scope, move, ast.unparse(module), held, tensor)
+            if found is not None:
+                return found
+    return None
+
+
+def _before(scope: Scope, move: ast.stmt, module: str, moved_module: Any, tensor: Any) -> Capture | None:
+    for node in sorted(
+        (n for n in own_nodes(scope.node) if isinstance(n, ast.Assign)), key=position, reverse=True
+    ):
+        if len(node.targets) != 1 or not same_block(scope, node, move) or not _reads(node.value, module):
+            continue
+        value = try_evaluate(node.targets[0], scope)
+        if value is moved_module or not _holds(value, tensor):
+            continue
+        return Capture(node, move, scope, ast.unparse(node.targets[0]), module, value)
+    return None
+
+
+def _reads(value: ast.expr, module: str) -> bool:
+    """Whether an expression is given the module or its parameters."""
+    if module in state_sources(value):
+        return True
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
+    return any(ast.unparse(a) == module for c in calls for a in [*c.args, *(k.value for k in c.keywords)])
+
+
+def _holds(value: Any, tensor: Any) -> bool:
+    if value is tensor:
+        return True
+    return any(h.tensor is tensor for h in held_tensors(value)) if values.is_tensor(tensor) else False
+
+
+def captured_finding(evidence: Evidence, found: Capture) -> Finding:
+    wrong = evidence.wrong
+    assert wrong is not None
+    finding = Finding(
+        culprit=wrong.expression,
+        headline=f"`{wrong.expression}` is on {wrong.device}: `{found.name}` was made from `{found.module}` before that was moved to {evidence.wanted}",
+        root_node=found.statement,
+        root_scope=found.scope,
+        root_note=f"taken from `{found.module}` while it was on {wrong.device}",
+    )
+    mend = before_capture(found.scope, found.statement, found.move)
+    if mend is not None:
+        finding.mends.append(mend)
+    return finding
