@@ -123,7 +123,8 @@ def read_rules(path: str | None) -> dict[str, Any]:
                  "known": "CUDA" in rule.keys and rule.check in ("exact", "iterator")}
             for op, rule in table().items()
         }  # fmt: skip
-    ops = json.load(open(path, encoding="utf-8"))["ops"]
+    with open(path, encoding="utf-8") as file:
+        ops = json.load(file)["ops"]
     return {
         op: {"check": "exact" if row["check"] == "ExactSame" else "iterator",
              "args": [a.removesuffix("[]") for a in row["args"]], "wrapper": row["wrapper"],
@@ -230,6 +231,10 @@ def row(
 # Where the rules cannot say it: the CPU's path, which is recorded, is not the one that CUDA takes, or C++
 # checks before.
 REASONS = {
+    "rms_norm": "one kernel on CUDA, several on the CPU",
+    "svd_lowrank": "a random matrix is made on the first input's device, which the recording cannot see",
+    "__getitem__": "the same function indexes, and its own check comes first",
+    "hinge_embedding_loss": "numbers on the CPU meet one at a time",
     "addcmul": "PointwiseOpsKernel.cu refuses a number on the CPU as self or tensor1",
     "cosine_similarity": "C++ makes its eps on the device of the first input, which the recording cannot see",
     "scaled_dot_product_attention": "attention.cpp compares query, key and value first",
@@ -258,7 +263,8 @@ def agrees(entry: dict[str, Any]) -> bool:
     return text in message and "when checking" not in message
 
 
-def summary(table: list[dict[str, Any]]) -> None:
+def summary(table: list[dict[str, Any]]) -> tuple[float, float]:
+    """Print how well it went; returns the two shares, all on the GPU and one argument displaced."""
     whole = [e for e in table if e["argument"] is None]
     good = [
         e
@@ -294,9 +300,7 @@ def summary(table: list[dict[str, Any]]) -> None:
         f"of the {len(pairs) - len(judged)} others, {sum(silent.values())} pass without an error: "
         f"{dict(silent)}"
     )
-    odd = [e for e in pairs if e["expected"] is None and e["raises"] not in (None, "RuntimeError")]
-    for entry in odd[:20]:
-        print(f"  unusual: {entry['op']} {entry['raises']} {entry['message'][:120]}")
+    return len(good) / max(1, len(whole)), len(right) / max(1, len(judged))
 
 
 def compare(simulated: str, real: str) -> None:

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - sentences are quoted whole
+
 """What scripts ask of torch.cuda and of tensors, answered by the simulation."""
 
 from __future__ import annotations

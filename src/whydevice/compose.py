@@ -90,7 +90,9 @@ def _other(evidence: Evidence) -> str | None:
         if one.value is not MISSING and (one.is_tensor or one.is_module) and evidence.wanted is not None:
             if one.device == evidence.wanted and not one.is_scalar:
                 return one.expression
-    return next((one.expression for one in evidence.leaves if one.inferred and one.device == evidence.wanted), None)
+    return next(
+        (one.expression for one in evidence.leaves if one.inferred and one.device == evidence.wanted), None
+    )
 
 
 def place(node: ast.AST, scope: Scope, note: str = "") -> Place:
@@ -141,7 +143,9 @@ def _trail(evidence: Evidence, finding: Finding | None, cause: Cause | None) -> 
             target = wrong.leaf.node
             note = _described(wrong.leaf)
         failing = place(target, evidence.user, note)
-        if not any(p.file == failing.file and p.line == failing.line and p.column == failing.column for p in found):
+        if not any(
+            p.file == failing.file and p.line == failing.line and p.column == failing.column for p in found
+        ):
             found.append(failing)
     unique: list[Place] = []
     for each in found:
@@ -176,9 +180,16 @@ def _operands(evidence: Evidence, culprit: Culprit | None) -> tuple[Operand, ...
 def _items(leaf: Leaf) -> list[Operand]:
     return [
         Operand(
-            f"{leaf.expression}{h.path if h.path.startswith('[') else '.' + h.path}", h.device, _kind(h.kind), None,
-            values.dtype_of(h.tensor), values.shape_of(h.tensor), leaf.scope.source.path,
-            getattr(leaf.node, "lineno", None), False, values.describe(h.tensor),
+            f"{leaf.expression}{h.path if h.path.startswith('[') else '.' + h.path}",
+            h.device,
+            _kind(h.kind),
+            None,
+            values.dtype_of(h.tensor),
+            values.shape_of(h.tensor),
+            leaf.scope.source.path,
+            getattr(leaf.node, "lineno", None),
+            False,
+            values.describe(h.tensor),
         )
         for h in leaf.held[:4]
     ]
@@ -199,12 +210,17 @@ def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
     role = leaf.role if leaf.role is not None and not leaf.role.isdigit() else None
     what = values.describe(leaf.value) if tensor is not None or leaf.is_module else type(leaf.value).__name__
     return Operand(
-        leaf.expression, device, kind, role,
+        leaf.expression,
+        device,
+        kind,
+        role,
         values.dtype_of(tensor) if tensor is not None else None,
         values.shape_of(tensor) if tensor is not None else None,
-        leaf.scope.source.path, getattr(leaf.node, "lineno", None),
+        leaf.scope.source.path,
+        getattr(leaf.node, "lineno", None),
         culprit is not None and leaf.expression == culprit.expression,
-        "" if leaf.value is MISSING else what, leaf.inferred,
+        "" if leaf.value is MISSING else what,
+        leaf.inferred,
     )
 
 
@@ -229,7 +245,9 @@ def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
             continue
         if wrong.proven and wrong.leaf.is_tensor and evidence.wanted is not None:
             line = getattr(wrong.leaf.node, "lineno", 0)
-            found.append(Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line))
+            found.append(
+                Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line)
+            )
     return tuple(dict.fromkeys(found))
 
 
@@ -251,7 +269,11 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _sources(evidence: Evidence) -> dict[str, str]:
-    return {s.source.path: "".join(s.source.lines) for s in evidence.scopes if s.live is not None and not s.live.library}
+    return {
+        s.source.path: "".join(s.source.lines)
+        for s in evidence.scopes
+        if s.live is not None and not s.live.library
+    }
 
 
 __all__: list[Any] = ["compose", "environment", "flat", "place"]
