@@ -8,11 +8,10 @@ from typing import Any
 
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.evaluate import try_evaluate
 from ..evidence.operands import held_tensors
 from ..evidence.scopes import Scope, own_nodes, position
 from ._finding import Finding
-from ._order import before_capture, move_statements, moved, same_block, state_sources, user_scopes
+from ._order import before_capture, move_statements, moved, same_block, state_sources, user_scopes, value_now
 
 
 @dataclass
@@ -38,7 +37,7 @@ def capture(evidence: Evidence) -> Capture | None:
     for scope in user_scopes(evidence, []):
         for call, move in move_statements(evidence, scope):
             module = moved(call)
-            held = try_evaluate(module, scope)
+            held = value_now(module, scope)
             if not values.is_module(held) or values.module_device(held) != evidence.wanted:
                 continue
             found = _before(scope, move, ast.unparse(module), held, tensor)
@@ -53,7 +52,7 @@ def _before(scope: Scope, move: ast.stmt, module: str, moved_module: Any, tensor
     ):
         if len(node.targets) != 1 or not same_block(scope, node, move) or not _reads(node.value, module):
             continue
-        value = try_evaluate(node.targets[0], scope)
+        value = value_now(node.targets[0], scope)
         if value is moved_module or not _holds(value, tensor):
             continue
         return Capture(node, move, scope, ast.unparse(node.targets[0]), module, value)

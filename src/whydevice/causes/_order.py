@@ -98,7 +98,14 @@ def same_block(scope: Scope, first: ast.stmt, second: ast.stmt) -> bool:
     return second in block and position(first) < position(second)
 
 
-def evaluates_to(node: ast.AST, scope: Scope, value: Any) -> bool | None:
-    """Whether an expression is this very object; None when its value is gone."""
-    held = try_evaluate(node, scope)
-    return None if held is MISSING else held is value
+def value_now(node: ast.AST, scope: Scope) -> Any:
+    """What a place holds at the time of the error, whatever it held where the node stands; MISSING when unknown."""
+    if isinstance(node, ast.Name):
+        return scope.locals.get(node.id, scope.globals.get(node.id, MISSING))
+    if isinstance(node, ast.Attribute):
+        try:
+            base = value_now(node.value, scope)
+            return values.attribute(base, node.attr) if base is not MISSING else MISSING
+        except LookupError:
+            return MISSING
+    return try_evaluate(node, scope)
