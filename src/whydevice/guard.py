@@ -29,6 +29,8 @@ _WORDS = (
 )  # fmt: skip
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
+_IN_TRACEBACKS = ("whydevice.run", "whydevice.simulate", "whydevice.catch.watch")
+"""The modules of ours that call the user's code."""
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 
 listeners: list[Callable[[Explanation], None]] = []
@@ -135,6 +137,8 @@ def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseExceptio
 
 def tidy(exc: BaseException) -> None:
     """Take our entries out of the traceback of `exc`, before the hook that prints it runs."""
+    if not any(name in sys.modules for name in _IN_TRACEBACKS):
+        return
     _, failure = attempt(prune, exc)
     if failure is not None:
         complain(failure)
