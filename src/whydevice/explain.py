@@ -30,10 +30,13 @@ def explain(exc: BaseException) -> Explanation | None:
 
     with torch._C.DisableTorchFunction():
         evidence = collect(holder, error, exc)
-        if evidence.error.ambiguous and not disagree(evidence):
-            return None
-        name, finding = diagnose(evidence)
-        return compose(evidence, name, finding)
+        try:
+            if evidence.error.ambiguous and not disagree(evidence):
+                return None
+            name, finding = diagnose(evidence)
+            return compose(evidence, name, finding)
+        finally:
+            evidence.release()
 
 
 def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None:

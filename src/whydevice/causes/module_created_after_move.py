@@ -23,7 +23,7 @@ from __future__ import annotations
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
-from ._finding import Finding
+from ._finding import Finding, Mend
 from ._module_state import whole_module
 from ._modules import moved_construction
 
@@ -62,7 +62,7 @@ def find(evidence: Evidence) -> Finding | None:
     return finding
 
 
-def _at_assignment(evidence: Evidence, step: Step):  # type: ignore[no-untyped-def]
+def _at_assignment(evidence: Evidence, step: Step) -> Mend | None:
     from ._modules import appended_move
 
     return appended_move(evidence, step.node, step.scope, "move it where it is put in")  # type: ignore[arg-type]

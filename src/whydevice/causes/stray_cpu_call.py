@@ -21,6 +21,7 @@ import ast
 
 from .. import edits
 from ..evidence.collect import Evidence
+from ..evidence.steps import Step
 from ._finding import Finding, Mend
 from ._mend import source_of
 from ._values_shared import has
@@ -47,7 +48,7 @@ def find(evidence: Evidence) -> Finding | None:
     return finding
 
 
-def _mend(evidence: Evidence, call: ast.Call, step):  # type: ignore[no-untyped-def]
+def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
     from ._mend import best_anchor
 
     source = source_of(step.scope)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
+import types
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +67,18 @@ class Evidence:
     )  # other operands on the wrong device on the way
     direction: str = ""  # why `wanted` is right: wording, meta, accelerator, module, name, majority
     library: LiveFrame | None = None
+
+    def release(self) -> None:
+        """Drop every frame, tensor and module. The evidence is of no use afterwards."""
+        self.sources.release()
+        for live in self.frames:
+            if "locals" in live.extra:
+                forget_locals(live.frame)
+            live.extra.clear()
+            del live.frame
+        self.frames, self.scopes, self.leaves, self.inner = [], [], [], []
+        self.wrongs, self.steps, self.branches, self.user, self.library = [], [], [], None, None
+        self.tracer.live = []
 
     @property
     def wrong(self) -> Wrong | None:
@@ -137,6 +152,16 @@ def _through_library(evidence: Evidence) -> None:
         leaf_of.value = MISSING
         evidence.wrongs = [Wrong(leaf_of, None, evidence.wrong_device)]
         return
+
+
+def forget_locals(frame: types.FrameType) -> None:
+    """Empty the copy of a function's locals that reading `f_locals` leaves on its frame before Python 3.13.
+
+    The copy holds the exception that the function is handling, which holds the frame: a cycle. The frame's own
+    variables stay as they are, and the next reader (a debugger) gets a new copy. A module's `f_locals` is no copy.
+    """
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        frame.f_locals.clear()
 
 
 def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:

@@ -117,8 +117,7 @@ def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator
                     yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
         for name, inner in list(own.items()):
             if (
-                (name.startswith("_")
-                and name in ("_parameters", "_buffers", "_modules"))
+                (name.startswith("_") and name in ("_parameters", "_buffers", "_modules"))
                 or name.startswith("_forward")
                 or name.startswith("_backward")
             ):

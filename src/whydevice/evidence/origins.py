@@ -585,7 +585,12 @@ class Tracer:
             self._follow(node.func.value, scope, steps)  # `.to(torch.float32)` moves nothing
             return
         steps.append(Step("move", node, scope, name, extra={"to": target}))
-        if target is None or (self.bad is not None and target != self.bad) or values.is_module(try_evaluate(node.func.value, scope)) or self.bad is None:
+        if (
+            target is None
+            or (self.bad is not None and target != self.bad)
+            or values.is_module(try_evaluate(node.func.value, scope))
+            or self.bad is None
+        ):
             self._follow(node.func.value, scope, steps)
 
     def _names_device(self, node: ast.Call, scope: Scope) -> bool:

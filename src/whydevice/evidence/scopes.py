@@ -45,6 +45,15 @@ class Scope:
     depth: int = 0
     values: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.source.scopes.append(self)
+
+    def release(self) -> None:
+        """Let go of everything live: default arguments make scopes refer to themselves."""
+        self.frame = self.live = self.caller = self.call = None
+        self.receiver = MISSING
+        self.globals, self.bound, self.values = {}, {}, {}
+
     @property
     def function(self) -> str | None:
         return None if isinstance(self.node, ast.Module) else getattr(self.node, "name", "<lambda>")

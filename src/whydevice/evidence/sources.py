@@ -10,6 +10,7 @@ import ast
 import linecache
 import os
 from collections.abc import Iterator
+from typing import Any
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
@@ -24,6 +25,7 @@ class SourceFile:
     def __init__(self, path: str, lines: list[str]) -> None:
         self.path = path
         self.lines = lines
+        self.scopes: list[Any] = []  # those that read this file; they are released together
         self.tree: ast.Module | None = None
         self._parents: dict[ast.AST, ast.AST] = {}
         try:
@@ -133,7 +135,9 @@ class SourceFile:
                 if first > end_line or last < line:
                     continue
                 here = (first, last, node.col_offset, node.end_col_offset)  # type: ignore[attr-defined]
-                if (here == (line, end_line, column, end_column) and not isinstance(best, ast.expr)) or (here == (line, end_line, column, end_column) and isinstance(node, ast.expr)):
+                if (here == (line, end_line, column, end_column) and not isinstance(best, ast.expr)) or (
+                    here == (line, end_line, column, end_column) and isinstance(node, ast.expr)
+                ):
                     best = node
             stack.extend(reversed(list(ast.iter_child_nodes(node))))
         return best
@@ -156,6 +160,15 @@ class Sources:
 
     def __init__(self) -> None:
         self._files: dict[str, SourceFile | None] = {}
+
+    def release(self) -> None:
+        """Let go of all that was live, so that frames and tensors die with the error and not at some later gc."""
+        for source in self._files.values():
+            if source is not None:
+                for scope in source.scopes:
+                    scope.release()
+                source.scopes = []
+        self._files = {}
 
     def get(self, path: str, module_globals: dict[str, object] | None = None) -> SourceFile | None:
         """The file, or None when its text cannot be had or is no Python."""
