@@ -1,0 +1,126 @@
+"""What happened: a library made a tensor on the CPU by itself, although everything that it was given is on the GPU.
+
+How to recognise it: every argument of the call in your code is on one device, and the wrong tensor was made in the
+library's own code, without a device.
+
+Before and after: nothing in your code is wrong. Pass the value that the library would make by itself, run this part
+where the library makes its tensors, or use a version in which it is mended.
+
+Unsafe: a library's own file is never edited.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from importlib import metadata
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.frames import is_library
+from ..evidence.operands import flat, leaves
+from ..evidence.scopes import Scope
+from ..evidence.steps import Step
+from ._finding import Finding, Mend
+
+NAME = "library-fault"
+TITLE = "a library made the tensor on the wrong device"
+ORDER = 12
+MADE = ("factory", "constructor")
+
+
+def find(evidence: Evidence) -> Finding | None:
+    user = evidence.user
+    if user is None or evidence.wrong_device is None or not isinstance(evidence.node, ast.Call):
+        return None
+    if any(d != evidence.wanted for one in flat(evidence.leaves) for d in one.devices()):
+        return None
+    made = _made_in_library(evidence)
+    if made is None:
+        return None
+    name = library_name(made.file)
+    where = f"{os.path.basename(made.file)}, line {made.line}, in `{made.scope.function or 'the module'}`"
+    argument = _absent_argument(evidence, made)
+    given = argument if argument is not None else evidence.node.func
+    text = user.source.text(given)
+    title = f"{name} made `{made.text()}` on {evidence.wrong_device} by itself"
+    reason = f"{title} ({where}); your arguments are all on {evidence.wanted}."
+    if argument is not None:
+        reason += f" Pass a tensor on {evidence.wanted} instead of None for `{text}`, or use a version that makes it there."
+    else:
+        reason += f" Run this call before the move to {evidence.wanted}, or use a version of {name} that makes it there."
+    return Finding(
+        certainty="certain",
+        culprit=text,
+        headline=f"{title}, but everything it was given is on {evidence.wanted}",
+        root_node=evidence.node,
+        root_scope=user,
+        root_note=f"the library makes a tensor on {evidence.wrong_device} in here",
+        mends=[Mend("work around the library", (), evidence.node, user, "manual", reason)],
+        notes=[f"{name}: {where}"],
+        trail=[(made.node, made.scope, f"made on {evidence.wrong_device} by {name}")],
+    )
+
+
+def _made_in_library(evidence: Evidence) -> Step | None:
+    """The factory call in the library's own code that the wrong operand of its failing line came from."""
+    scope = next((s for s in reversed(evidence.scopes) if s.live is not None and not _is_torch(s)), None)
+    if scope is None or scope.live is None or not scope.live.library or scope is evidence.user:
+        return None
+    found = leaves(scope.live.node, scope, evidence.inference)
+    listed = [
+        i
+        for one in found
+        if isinstance(one.node, ast.List | ast.Tuple)
+        for i in leaves(one.node, scope, evidence.inference)
+    ]
+    for one in flat([*found, *listed]):
+        if not (one.is_tensor and one.device == evidence.wrong_device):
+            continue
+        steps = evidence.tracer.trace(one.node, scope, evidence.wrong_device)
+        if steps and steps[-1].kind in MADE and steps[-1].library:
+            return steps[-1]
+    return None
+
+
+def _is_torch(scope: Scope) -> bool:
+    torch = values.torch()
+    home = os.path.dirname(str(getattr(torch, "__file__", ""))) + os.sep
+    return is_library(scope.source.path) and scope.source.path.startswith(home)
+
+
+def _absent_argument(evidence: Evidence, made: Step) -> ast.expr | None:
+    """The user's argument that was None, so that the library made a value in its place."""
+    scope: Scope | None = made.scope
+    guards = [up for up in made.scope.source.ancestors(made.node) if isinstance(up, ast.If | ast.IfExp)]
+    if not guards:
+        return None
+    names = {n.id for g in guards for n in ast.walk(g.test) if isinstance(n, ast.Name)}
+    for name in names:
+        bound = made.scope.bound.get(name)
+        while bound is not None:
+            scope = bound.scope
+            if bound.default:
+                return None
+            if scope is evidence.user:
+                return bound.node if try_evaluate(bound.node, scope) is None else None
+            bound = scope.bound.get(bound.node.id) if isinstance(bound.node, ast.Name) else None
+    return None
+
+
+def library_name(path: str) -> str:
+    """`name 1.2` of the distribution that a file belongs to; the top package where it has no version."""
+    parts = path.replace("\\", "/").split("/")
+    marks = [i for i, p in enumerate(parts) if p in ("site-packages", "dist-packages")]
+    top = (
+        parts[marks[-1] + 1]
+        if marks and marks[-1] + 1 < len(parts)
+        else parts[-2]
+        if len(parts) > 1
+        else path
+    )
+    try:
+        return f"{top} {metadata.version(top)}"
+    except metadata.PackageNotFoundError:
+        return top
