@@ -16,11 +16,12 @@ import os
 from importlib import metadata
 
 from ..evidence import values
+from ..evidence.calls import enter, returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.frames import is_library
 from ..evidence.operands import flat, leaves
-from ..evidence.scopes import Scope
+from ..evidence.scopes import Scope, bindings_of
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
 
@@ -79,9 +80,23 @@ def _made_in_library(evidence: Evidence) -> Step | None:
         if not (one.is_tensor and one.device == evidence.wrong_device):
             continue
         steps = evidence.tracer.trace(one.node, scope, evidence.wrong_device)
-        if steps and steps[-1].kind in MADE and steps[-1].library:
-            return steps[-1]
+        last = _entered(evidence, steps[-1]) if steps else None
+        if last is not None and last.kind in MADE and last.library:
+            return last
     return None
+
+
+def _entered(evidence: Evidence, step: Step) -> Step:
+    """Where a way ends at a call that returns one name: the only factory call that is bound to that name in there."""
+    entered = enter(step.node, step.scope, evidence.sources) if isinstance(step.node, ast.Call) else None
+    results = returned(entered.node) if entered is not None else []
+    if step.kind in MADE or entered is None or len(results) != 1 or not isinstance(results[0], ast.Name):
+        return step
+    bound = [b for b in bindings_of(entered.node).get(results[0].id, []) if b.kind == "assign" and b.value is not None]
+    if len(bound) != 1 or bound[0].value is None:
+        return step
+    steps = evidence.tracer.trace(bound[0].value, entered, evidence.wrong_device)
+    return steps[-1] if steps else step
 
 
 def _is_torch(scope: Scope) -> bool:
