@@ -81,8 +81,12 @@ def text_of_move(call: ast.Call, scope: Scope) -> str:
 
 
 def is_move_to(call: ast.Call, scope: Scope, wanted: str, inference: Inference) -> bool:
-    target = inference.moved_to(call, scope)
-    return target == wanted and not values.is_module(try_evaluate(call.func.value, scope))  # type: ignore[attr-defined]
+    """Whether a call moves a tensor (not a module, nor one just constructed) to the wanted device."""
+    assert isinstance(call.func, ast.Attribute)
+    receiver = call.func.value
+    if isinstance(receiver, ast.Call) and isinstance(try_evaluate(receiver.func, scope), type):
+        return False
+    return inference.moved_to(call, scope) == wanted and not values.is_module(try_evaluate(receiver, scope))
 
 
 # -- the suite of a statement ---------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ def _name_movable(step: Step) -> bool:
 
 def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
     root = steps[-1]
-    if not root.editable or cached(root.scope) or _from_dataset(steps):
+    if not root.editable or cached(root.scope) or from_dataset(steps):
         return None
     if root.kind == "factory":
         return factory_mend(evidence, root, steps)
@@ -408,7 +412,7 @@ def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
             step = steps[index]
             if not step.editable or (cached(step.scope) and strict):
                 continue
-            if step.kind == "factory" and not strict and not cached(step.scope) and not _from_dataset(steps):
+            if step.kind == "factory" and not strict and not cached(step.scope) and not from_dataset(steps):
                 mend = factory_mend(evidence, step, steps, last_resort=True)
                 if mend is not None:
                     return mend
@@ -437,11 +441,11 @@ def _one_of_several(step: Step, steps: list[Step]) -> bool:
         and isinstance(step.stmt, ast.Assign)
         and isinstance(step.stmt.targets[0], ast.Tuple)
         and steps[0].scope is step.scope
-        and (steps[-1].kind in ("construct", "library", "unknown", "loader") or _from_dataset(steps))
+        and (steps[-1].kind in ("construct", "library", "unknown", "loader") or from_dataset(steps))
     )
 
 
-def _from_dataset(steps: list[Step]) -> bool:
+def from_dataset(steps: list[Step]) -> bool:
     """Whether the value is an item of a dataset: the dataset stays on the CPU, what is taken from it is moved."""
     dataset = getattr(getattr(values.torch(), "utils", None), "data", None)
     base = getattr(dataset, "Dataset", None)

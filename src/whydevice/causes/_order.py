@@ -69,13 +69,13 @@ def user_scopes(evidence: Evidence, steps: list[Step]) -> list[Scope]:
 def after_move(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
     """Let the capture stand after the move: put one of the two on the other side, whichever is possible."""
     source = source_of(scope)
-    tries = (
-        lambda: (edits.move_statement(source, capture, after=move), "put it after the move"),
-        lambda: (edits.move_statement(source, move, before=capture), "move the module before it is copied"),
-    )
-    for attempt in tries:
+    for below in (True, False):
+        title = "put it after the move" if below else "move the module before it is copied"
         try:
-            made, title = attempt()
+            if below:
+                made = edits.move_statement(source, capture, after=move)
+            else:
+                made = edits.move_statement(source, move, before=capture)
         except edits.EditError:
             continue
         if made:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from ..evidence.collect import Evidence
 from ._finding import Finding
+from ._mend import from_dataset
 from ._values_shared import value_finding
 
 NAME = "tensor-without-device"
@@ -33,6 +34,8 @@ ORDER = 80
 def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if root is None or root.kind not in ("factory", "constructor") or evidence.wanted == "cpu":
+        return None
+    if from_dataset(evidence.steps):
         return None
     verb = (
         "made here without device=, so on cpu"
