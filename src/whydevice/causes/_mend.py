@@ -84,7 +84,8 @@ def is_move_to(call: ast.Call, scope: Scope, wanted: str, inference: Inference) 
     """Whether a call moves a tensor (not a module, nor one just constructed) to the wanted device."""
     assert isinstance(call.func, ast.Attribute)
     receiver = call.func.value
-    if isinstance(receiver, ast.Call) and isinstance(try_evaluate(receiver.func, scope), type):
+    made = try_evaluate(receiver.func, scope) if isinstance(receiver, ast.Call) else None
+    if isinstance(made, type) and issubclass(made, values.torch().nn.Module):
         return False
     return inference.moved_to(call, scope) == wanted and not values.is_module(try_evaluate(receiver, scope))
 
@@ -407,8 +408,10 @@ def needed(name: str, within: ast.AST, scope: Scope, evidence: Evidence) -> bool
 
 def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
     """From the root towards the use: the first binding or argument where the device can be named well."""
+    dataset = from_dataset(steps)
+    last = steps.index(dataset) if dataset is not None else len(steps)
     for strict in (True, False):
-        for index in range(len(steps) - 1, -1, -1):
+        for index in range(last - 1, -1, -1):
             step = steps[index]
             if not step.editable or (cached(step.scope) and strict):
                 continue
@@ -441,16 +444,22 @@ def _one_of_several(step: Step, steps: list[Step]) -> bool:
         and isinstance(step.stmt, ast.Assign)
         and isinstance(step.stmt.targets[0], ast.Tuple)
         and steps[0].scope is step.scope
-        and (steps[-1].kind in ("construct", "library", "unknown", "loader") or from_dataset(steps))
+        and (
+            steps[-1].kind in ("construct", "library", "unknown", "loader") or from_dataset(steps) is not None
+        )
     )
 
 
-def from_dataset(steps: list[Step]) -> bool:
-    """Whether the value is an item of a dataset: the dataset stays on the CPU, what is taken from it is moved."""
-    dataset = getattr(getattr(values.torch(), "utils", None), "data", None)
-    base = getattr(dataset, "Dataset", None)
-    return base is not None and any(
-        s.kind == "construct" and isinstance(s.value, type) and issubclass(s.value, base) for s in steps
+def from_dataset(steps: list[Step]) -> Step | None:
+    """The dataset that a value is an item of: it stays on the CPU, what is taken from it is moved."""
+    base = values.torch().utils.data.Dataset
+    return next(
+        (
+            s
+            for s in steps
+            if s.kind == "construct" and isinstance(s.value, type) and issubclass(s.value, base)
+        ),
+        None,
     )
 
 

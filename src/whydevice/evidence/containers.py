@@ -233,6 +233,8 @@ def _call_items(
         "TensorDict",
         "defaultdict",
     ) or isinstance(held, type):
+        if isinstance(held, type):
+            steps.append(Step("construct", node, scope, last, value=held))
         elements = [k.value for k in node.keywords if key is None or k.arg == key] or list(node.args)
         if isinstance(key, int) and key < len(node.args):
             elements = [node.args[key]]
