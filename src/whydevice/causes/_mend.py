@@ -443,7 +443,7 @@ def _one_of_several(step: Step, steps: list[Step]) -> bool:
         step.kind == "assign"
         and isinstance(step.stmt, ast.Assign)
         and isinstance(step.stmt.targets[0], ast.Tuple)
-        and steps[0].scope is step.scope
+        and any(s.scope is step.scope for s in steps[: steps.index(step)])
         and (
             steps[-1].kind in ("construct", "library", "unknown", "loader") or from_dataset(steps) is not None
         )
