@@ -87,7 +87,7 @@ def _spots(shown: Shown, marks: list[Mark]) -> list[Spot]:
 def _fitted(text: str, spots: list[Spot], width: int) -> tuple[str, list[Spot]]:
     """The text cut to the width so that the marks stay in sight, culprits first."""
     if width_of(text) <= width:
-        return text, spots
+        return text, _clipped(spots, width)
     first = min((s for s, _, _ in spots), default=0)
     last = max((e for _, e, _ in spots), default=0)
     if last <= width - len(_DOTS):
