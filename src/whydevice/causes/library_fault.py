@@ -92,7 +92,11 @@ def _entered(evidence: Evidence, step: Step) -> Step:
     results = returned(entered.node) if entered is not None else []
     if step.kind in MADE or entered is None or len(results) != 1 or not isinstance(results[0], ast.Name):
         return step
-    bound = [b for b in bindings_of(entered.node).get(results[0].id, []) if b.kind == "assign" and b.value is not None]
+    bound = [
+        b
+        for b in bindings_of(entered.node).get(results[0].id, [])
+        if b.kind == "assign" and b.value is not None
+    ]
     if len(bound) != 1 or bound[0].value is None:
         return step
     steps = evidence.tracer.trace(bound[0].value, entered, evidence.wrong_device)

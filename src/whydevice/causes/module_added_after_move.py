@@ -58,7 +58,11 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
     """The statements below the move that give the model to a function of this package."""
     found = []
     for statement in suite_of(scope, move):
-        if position(statement) <= position(move) or not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        if (
+            position(statement) <= position(move)
+            or not isinstance(statement, ast.Expr)
+            or not isinstance(statement.value, ast.Call)
+        ):
             continue
         call = statement.value
         function = try_evaluate(call.func, scope)

@@ -70,9 +70,15 @@ def _finding(scope: Scope, call: ast.Call, part: str, wanted: str, actual: str) 
     statement = scope.source.statement(call)
     source = source_of(scope)
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    rebound = isinstance(statement, ast.Assign) and statement.value is call and ast.unparse(statement.targets[0]) == text
+    rebound = (
+        isinstance(statement, ast.Assign)
+        and statement.value is call
+        and ast.unparse(statement.targets[0]) == text
+    )
     if statement is not None and (alone or rebound):
-        finding.mends.append(Mend("take the move away", edits.delete_statement(source, statement), call, scope))
+        finding.mends.append(
+            Mend("take the move away", edits.delete_statement(source, statement), call, scope)
+        )
     else:
         finding.mends.append(Mend("take the move away", edits.delete_method_call(source, call), call, scope))
     return finding

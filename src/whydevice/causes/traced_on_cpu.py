@@ -33,7 +33,10 @@ ORDER = 7
 
 def find(evidence: Evidence) -> Finding | None:
     torch = values.torch()
-    module = next((o for o in evidence.leaves if o.is_module and issubclass(type(o.value), torch.jit.ScriptModule)), None)
+    module = next(
+        (o for o in evidence.leaves if o.is_module and issubclass(type(o.value), torch.jit.ScriptModule)),
+        None,
+    )
     if module is None or module.device not in (evidence.wanted, None):
         return None
     if any(o is not module and evidence.wrong_device in o.devices() for o in evidence.leaves):

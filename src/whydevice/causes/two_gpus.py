@@ -60,8 +60,16 @@ def _appended(evidence: Evidence, held: list[object]) -> list[tuple[ast.expr, Sc
     found = []
     for scope in user_scopes(evidence, []):
         for node in own_nodes(scope.node):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"):
+            if not (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "append"
+            ):
                 continue
-            if len(node.args) == 1 and value_now(node.func.value, scope) is held and not is_library(scope.source.path):
+            if (
+                len(node.args) == 1
+                and value_now(node.func.value, scope) is held
+                and not is_library(scope.source.path)
+            ):
                 found.append((node.args[0], scope))
     return found
