@@ -111,7 +111,7 @@ def _fitted(text: str, spots: list[Spot], width: int) -> tuple[str, list[Spot]]:
 
 
 def _clipped(spots: list[Spot], width: int) -> list[Spot]:
-    return [(s, min(e, width), m) for s, e, m in spots if s < width]
+    return [(max(s, 0), min(e, width), m) for s, e, m in spots if s < width and e > 0]
 
 
 def _style(mark: Mark) -> Style:
