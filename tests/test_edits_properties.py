@@ -1,7 +1,5 @@
 """Properties of every edit over generated sources: the result parses, the rest stays."""
 
-
-
 from __future__ import annotations
 
 import ast

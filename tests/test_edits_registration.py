@@ -29,7 +29,6 @@ def _class(statement):
     return CLASS.format(statement.replace("\n", "\n        "))
 
 
-
 BUFFERS = [
     ("self.x = f(1)", 'self.register_buffer("x", f(1), persistent=False)'),
     ("self.x = f(1)  # c", 'self.register_buffer("x", f(1), persistent=False)  # c'),

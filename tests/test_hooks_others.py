@@ -122,9 +122,7 @@ trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(4, 3)))
 def test_lightning(callback: bool, tmp_path: Path) -> None:
     pytest.importorskip("lightning")
     more = "from whydevice.catch.lightning import WhyDevice" if callback else ""
-    script = LIGHTNING.format(
-        module="whydevice", more=more, callbacks="[WhyDevice()]" if callback else "[]"
-    )
+    script = LIGHTNING.format(module="whydevice", more=more, callbacks="[WhyDevice()]" if callback else "[]")
     done = _run(tmp_path, script)
     assert ("\n" + done.stderr).count("\nwhydevice: ") == 1
     assert done.returncode == 1

@@ -1,4 +1,3 @@
-
 """Every sentence of the catalogue that eager CUDA raises on torch 2.8 or newer and one process can provoke.
 
 The ids are those of the message catalogue (messages.jsonl), the texts its own.

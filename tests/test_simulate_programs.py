@@ -22,7 +22,9 @@ from whydevice import simulate  # noqa: E402
 Program = Callable[[Any], list[float]]
 
 
-def steps(model: nn.Module, loss: Callable[[], Any], count: int = 2, kind: Any = torch.optim.SGD) -> list[float]:
+def steps(
+    model: nn.Module, loss: Callable[[], Any], count: int = 2, kind: Any = torch.optim.SGD
+) -> list[float]:
     optimizer, losses = kind(model.parameters(), lr=0.01), []
     for _ in range(count):
         optimizer.zero_grad()
@@ -45,7 +47,9 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(outside)
         self.downsample = None
         if stride != 1 or inside != outside:
-            self.downsample = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         identity = x if self.downsample is None else self.downsample(x)
@@ -80,14 +84,18 @@ def packed_lstm(device: Any) -> list[float]:
             self.out = nn.Linear(10, 3)
 
         def forward(self, ids: Any, lengths: Any) -> Any:
-            packed = nn.utils.rnn.pack_padded_sequence(self.embed(ids), lengths, batch_first=True, enforce_sorted=False)
+            packed = nn.utils.rnn.pack_padded_sequence(
+                self.embed(ids), lengths, batch_first=True, enforce_sorted=False
+            )
             out, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
             return self.out(out)
 
     model = Tagger().to(device)
     ids = nn.utils.rnn.pad_sequence([torch.randint(1, 10, (n,)) for n in (3, 5)], batch_first=True).to(device)
     target = torch.randint(0, 3, (2, 5), device="cpu").to(device)
-    return steps(model, lambda: F.cross_entropy(model(ids, torch.tensor([3, 5])).flatten(0, 1), target.flatten()))
+    return steps(
+        model, lambda: F.cross_entropy(model(ids, torch.tensor([3, 5])).flatten(0, 1), target.flatten())
+    )
 
 
 def gan(device: Any) -> list[float]:
@@ -144,7 +152,11 @@ def diffusion(device: Any) -> list[float]:
     betas = torch.linspace(1e-4, 0.02, 20, device=device)
     kept = torch.cumprod(1 - betas, 0)
     model = nn.Sequential(nn.Linear(7, 16), nn.SiLU(), nn.Linear(16, 6)).to(device)
-    x, t, noise = torch.randn(4, 6).to(device), torch.tensor([1, 5, 9, 19], device=device), torch.randn(4, 6).to(device)
+    x, t, noise = (
+        torch.randn(4, 6).to(device),
+        torch.tensor([1, 5, 9, 19], device=device),
+        torch.randn(4, 6).to(device),
+    )
 
     def loss() -> Any:
         share = kept[t].unsqueeze(1)
@@ -179,7 +191,9 @@ def gnn(device: Any) -> list[float]:
 
 
 def checkpointed(device: Any) -> list[float]:
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(3)), nn.Linear(4, 1)).to(device)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(3)), nn.Linear(4, 1)).to(
+        device
+    )
     x = torch.randn(6, 4).to(device)
 
     def loss() -> Any:
@@ -193,7 +207,9 @@ def checkpointed(device: Any) -> list[float]:
 
 def averaged(device: Any) -> list[float]:
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).to(device)
-    ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    ema = torch.optim.swa_utils.AveragedModel(
+        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    )
     x = torch.randn(6, 3).to(device)
     losses = steps(model, lambda: model(x).pow(2).mean())
     ema.update_parameters(model)
@@ -220,7 +236,9 @@ def transformer(device: Any) -> list[float]:
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2).to(device)
     x = torch.randn(2, 5, 8).to(device)
     mask = nn.Transformer.generate_square_subsequent_mask(5, device=device)
-    losses = steps(encoder, lambda: encoder(x, mask=mask, is_causal=True).pow(2).mean(), kind=torch.optim.Adam)
+    losses = steps(
+        encoder, lambda: encoder(x, mask=mask, is_causal=True).pow(2).mean(), kind=torch.optim.Adam
+    )
     encoder.eval()
     with torch.inference_mode():
         return [*losses, encoder(x).sum().item()]
@@ -243,8 +261,13 @@ def test_program(program: Program) -> None:
 def test_mixed_precision() -> None:
     with whydevice.simulate_cuda():
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)).cuda()
-        optimizer, scaler = torch.optim.AdamW(model.parameters(), 1e-2), torch.amp.GradScaler("cuda", init_scale=1024)
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)
+        ).cuda()
+        optimizer, scaler = (
+            torch.optim.AdamW(model.parameters(), 1e-2),
+            torch.amp.GradScaler("cuda", init_scale=1024),
+        )
         x, y = torch.randn(4, 1, 8, 8, device="cuda"), torch.tensor([0, 1, 2, 0], device="cuda")
         losses = []
         for _ in range(5):
@@ -267,9 +290,14 @@ def bert(device: Any) -> list[float]:
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
                         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)  # fmt: skip
     model = BertForSequenceClassification(config).to(device)
-    ids, mask = torch.randint(0, 50, (2, 6)).to(device), torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]]).to(device)
+    ids, mask = (
+        torch.randint(0, 50, (2, 6)).to(device),
+        torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]]).to(device),
+    )
     labels = torch.tensor([0, 1]).to(device)
-    return steps(model, lambda: model(input_ids=ids, attention_mask=mask, labels=labels).loss, kind=torch.optim.AdamW)
+    return steps(
+        model, lambda: model(input_ids=ids, attention_mask=mask, labels=labels).loss, kind=torch.optim.AdamW
+    )
 
 
 def gpt2(device: Any) -> list[float]:
@@ -281,7 +309,9 @@ def gpt2(device: Any) -> list[float]:
     ids = torch.randint(3, 40, (2, 6)).to(device)
     losses = steps(model, lambda: model(ids, labels=ids).loss, kind=torch.optim.AdamW)
     model.eval()
-    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=4, do_sample=False, pad_token_id=0)
+    out = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=4, do_sample=False, pad_token_id=0
+    )
     return [*losses, *(float(v) for v in out.flatten().tolist())]
 
 

@@ -1,4 +1,3 @@
-
 """What scripts ask of torch.cuda and of tensors, answered by the simulation."""
 
 from __future__ import annotations
@@ -477,3 +476,20 @@ def test_distributions() -> None:
     normal = torch.distributions.Normal(torch.zeros(2, device="cuda"), 1.0)
     assert normal.rsample().is_cuda and normal.log_prob(normal.sample()).is_cuda
     assert torch.distributions.Categorical(logits=torch.zeros(3, device="cuda")).sample().is_cuda
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.Tensor(2, 3),
+        lambda: torch.FloatTensor(2),
+        lambda: torch.range(0, 3),
+        lambda: F.one_hot(torch.arange(3)).float(),
+        lambda: torch.ones(2).new(3),
+        lambda: torch.frombuffer(bytearray(8), dtype=torch.float32),
+        lambda: torch.normal(0.0, 1.0, (3,)),
+    ],
+)
+def test_what_is_made_on_the_cpu_does_not_pass_for_the_gpus(make: Any) -> None:
+    with raises("Expected all tensors to be on the same device"):
+        make() + torch.ones(make().shape, device="cuda")

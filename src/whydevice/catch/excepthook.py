@@ -23,9 +23,7 @@ class ExceptHook:
         self.__whydevice__ = previous
         self.__name__ = self.__qualname__ = "excepthook"
 
-    def __call__(
-        self, type_: type[BaseException], value: BaseException, trace: TracebackType | None
-    ) -> None:
+    def __call__(self, type_: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
         try:
             if isinstance(value, BaseException) and trace is value.__traceback__:
                 guard.tidy(value)

@@ -146,6 +146,8 @@ def moved_in_call(evidence: Evidence, step: Step) -> ast.Call | None:
 def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
     """The edit that puts a value on the wanted device: beside its moved siblings, else where it is made, else
     at the first place on its way where an expression for the device is in scope."""
+    if evidence.wrong_device == "meta":
+        return None  # a meta tensor has no data to move
     root = steps[-1]
     in_function = root.kind == "factory" and not isinstance(root.scope.node, ast.Module)
     order = (_at_root, _beside_siblings, _outward) if in_function else (_beside_siblings, _at_root, _outward)

@@ -46,6 +46,8 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
 def appended_move(
     evidence: Evidence, node: ast.expr, scope: Scope, title: str = "move it where it is made"
 ) -> Mend | None:
+    if evidence.wrong_device == "meta":
+        return None  # a meta tensor has no data to move
     anchor = best_anchor(evidence, scope, node)
     text = move_text(evidence, scope, node, anchor)
     if text is None:

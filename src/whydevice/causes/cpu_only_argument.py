@@ -39,7 +39,7 @@ def find(evidence: Evidence) -> Finding | None:
         or evidence.error.family.startswith(("K1", "K2"))
     ):
         return None
-    if evidence.error.family[:1] == "J":
+    if evidence.error.family[:1] == "J" or wrong.device.startswith("meta"):
         return None
     leaf = wrong.leaf
     finding = Finding(

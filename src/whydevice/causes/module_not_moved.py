@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ._facts import owners
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
 
@@ -28,11 +29,23 @@ TITLE = "a whole module was never moved"
 ORDER = 60
 
 
+def _placed(evidence: Evidence, module: object) -> bool:
+    """Whether the module is a part of one that was spread over several GPUs on purpose: never a `.to()` there."""
+    if "cpu" in (evidence.wanted, evidence.wrong_device):
+        return False
+    for owner, _, _ in owners(evidence):
+        if values.is_module(owner) and owner is not module and len(values.module_devices(owner)) > 1:
+            return True
+    return evidence.wrong is not None and evidence.wrong.leaf.value is not module
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
     if found is None:
         return None
     expression, module, _ = found
+    if evidence.wrong_device == "meta" or evidence.error.family.startswith(("N5", "N6")) or _placed(evidence, module):
+        return None
     kind = type(module).__name__
     return construction_finding(
         evidence,

@@ -9,7 +9,7 @@ import torch
 from . import moves
 from .patching import Patches
 from .special import LEGACY
-from .tags import read
+from .tags import read, write
 
 
 def install(patches: Patches) -> None:
@@ -39,7 +39,9 @@ def _make(name: str, dtype: torch.dtype, gpu: bool) -> Any:
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         if not gpu and host is not None:
-            return host(*args, **kwargs)  # type: ignore[no-any-return]
+            made = host(*args, **kwargs)
+            write(made, max(read(made), 0))  # C++ does not say that it makes it on the CPU
+            return made
         kwargs.pop("device", None)
         made = host(*args, **kwargs) if host is not None else torch.Tensor(*args, **kwargs).to(dtype)
         return moves.to(made, torch.device("cuda"))

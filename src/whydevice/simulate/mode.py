@@ -18,7 +18,7 @@ from . import errors, generators, library_ops, special, tags
 from .devices import tag_of
 from .judge import Call, Item, judge
 from .state import STATE
-from .tags import CPU, WILD, read, storage_of, write
+from .tags import CPU, WILD, read, real_device, storage_of, write
 
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 Tensor = torch.Tensor
@@ -168,6 +168,8 @@ def _general(func: Any, signature: Signature) -> Run:
         items = signature.items(args, kwargs)
         if foreach:
             return _foreach(signature, args, kwargs)
+        if any(item.tag == 0 and real_device(item.tensor).type == "meta" for item in items):
+            return _with_meta(op, args, kwargs, items)
         tag = judge(Call(signature.name, args, kwargs, items))
         if signature.generator:
             check_generator(kwargs.get("generator"), tag)
@@ -179,6 +181,19 @@ def _general(func: Any, signature: Signature) -> Run:
         return out
 
     return run
+
+
+def _with_meta(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], items: list[Item]) -> Any:
+    """Meta comes before CUDA: its kernels run, and compare in Python (torch/_prims_common, check_same_device)."""
+    failure = None
+    try:
+        return op(*args, **kwargs)
+    except RuntimeError as error:
+        gpu = next((item.device for item in items if item.tag > 0), None)
+        if gpu is None or "device cpu" not in str(error):
+            raise
+        failure = RuntimeError(str(error).replace("device cpu", f"device {gpu}"))
+    raise failure
 
 
 def _view(func: Any, signature: Signature) -> Run:
@@ -272,6 +287,8 @@ def _factory(func: Any, signature: Signature) -> Run:
     """
     op = signature.op
     like = bool(signature.tensors)
+    # The bindings of torch.range alone do not say pin_memory; no C++ operator calls it.
+    unsaid = 0 if signature.name.startswith("range") else WILD
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) > signature.device_position:
@@ -292,7 +309,7 @@ def _factory(func: Any, signature: Signature) -> Run:
             if tag is None:
                 return op(*args, **kwargs)
             if tag == 0 and kwargs.get("pin_memory") is None:
-                tag = source if like else WILD
+                tag = source if like else unsaid
         pinned = kwargs.get("pin_memory")
         kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         if device is not None and (tag or source):

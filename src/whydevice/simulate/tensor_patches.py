@@ -28,11 +28,24 @@ def install(patches: Patches) -> None:
         patches.wrap(tensor, name, _following)
     for name in ("apply_", "map_", "map2_"):
         patches.wrap(tensor, name, _cpu_only)
+    patches.set(tensor, "__new__", _new)
     storage: Any = torch.UntypedStorage
     patches.set(storage, "_whydevice", 0)
     patches.set(storage, "device", property(_storage_device))
     for name, method in _STORAGE_METHODS.items():
         patches.set(storage, name, method)
+
+
+def _new(cls: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """The legacy constructor, `torch.Tensor(2, 3)`: on the CPU, though C++ does not say so to its own `empty`."""
+    made: torch.Tensor = _base.__new__(cls, *args, **kwargs)
+    try:
+        wild = read(made) == tags.WILD
+    except (RuntimeError, TypeError):
+        return made
+    if wild:
+        write(made, 0)
+    return made
 
 
 def _device(self: torch.Tensor) -> torch.device:
