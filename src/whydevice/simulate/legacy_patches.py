@@ -39,7 +39,7 @@ def _make(name: str, dtype: torch.dtype, gpu: bool) -> Any:
 
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         if not gpu and host is not None:
-            made = host(*args, **kwargs)
+            made: torch.Tensor = host(*args, **kwargs)
             write(made, max(read(made), 0))  # C++ does not say that it makes it on the CPU
             return made
         kwargs.pop("device", None)

@@ -36,9 +36,12 @@ def install(patches: Patches) -> None:
         patches.set(storage, name, method)
 
 
-def _new(cls: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """The legacy constructor, `torch.Tensor(2, 3)`: on the CPU, though C++ does not say so to its own `empty`."""
-    made: torch.Tensor = _base.__new__(cls, *args, **kwargs)
+def _new(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """The legacy constructor, `torch.Tensor(2, 3)`: on the CPU, though C++ does not say so to its own `empty`.
+
+    No named parameter: dynamo, when it is imported, compares signatures and lets only this one pass.
+    """
+    made: torch.Tensor = _base.__new__(*args, **kwargs)
     try:
         wild = read(made) == tags.WILD
     except (RuntimeError, TypeError):
