@@ -100,6 +100,10 @@ def _run(options: Options) -> None:
         from .simulate import simulate_cuda
 
         stack.enter_context(simulate_cuda(options.simulate_cuda, traffic=options.traffic))
+    if options.trace:
+        from .evidence.tracing import Tracing
+
+        stack.enter_context(Tracing())
     if guard.enabled():
         from .catch import children
 

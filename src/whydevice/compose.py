@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import platform
 import sys
@@ -135,6 +136,9 @@ def _trail(evidence: Evidence, finding: Finding | None, cause: Cause | None) -> 
         root = _root(evidence, finding)
         if root is not None:
             found.append(root)
+    noted = _noted(evidence)
+    if noted is not None and all((p.file, p.line) != (noted.file, noted.line) for p in found):
+        found.insert(0, noted)
     if evidence.user is not None and evidence.node is not None:
         wrong = evidence.wrong
         target: ast.AST = evidence.node
@@ -152,6 +156,21 @@ def _trail(evidence: Evidence, finding: Finding | None, cause: Cause | None) -> 
         if each.line and each not in unique:
             unique.append(each)
     return tuple(unique[-MOST_TRAIL:])
+
+
+def _noted(evidence: Evidence) -> Place | None:
+    """The line that `--trace` noted for the wrong tensor."""
+    tracing = sys.modules.get("whydevice.evidence.tracing")
+    wrong = evidence.wrong
+    if tracing is None or wrong is None:
+        return None
+    found = tracing.place_of(wrong.held.tensor if wrong.held is not None else wrong.leaf.value)
+    if found is None:
+        return None
+    path, line = os.path.abspath(found[0]), found[1]
+    text = linecache.getline(found[0], line).rstrip()
+    first = len(text) - len(text.lstrip())
+    return Place(path, line, text, "made or last moved here (noted by --trace)", first, line, len(text))
 
 
 def _described(leaf: Leaf) -> str:
