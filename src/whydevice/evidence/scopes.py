@@ -10,6 +10,7 @@ import ast
 import types
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .frames import LiveFrame
 from .sources import COMPREHENSIONS, ScopeNode, SourceFile
@@ -108,8 +109,16 @@ def _target_paths(target: ast.AST, path: tuple[int, ...] = ()) -> list[tuple[ast
     return [(target, path)]
 
 
+# Both are asked for at every name that is looked up; a tree does not change, and the entry goes with it.
+_nodes_of: WeakKeyDictionary[ScopeNode, list[ast.AST]] = WeakKeyDictionary()
+_bindings_of: WeakKeyDictionary[ScopeNode, dict[str, list[Binding]]] = WeakKeyDictionary()
+
+
 def own_nodes(node: ScopeNode) -> list[ast.AST]:
     """The nodes of a function's own body, in source order, without those of functions and classes inside."""
+    known = _nodes_of.get(node)
+    if known is not None:
+        return known
     found: list[ast.AST] = []
 
     def visit(here: ast.AST) -> None:
@@ -122,11 +131,15 @@ def own_nodes(node: ScopeNode) -> list[ast.AST]:
     body = node.body if isinstance(node.body, list) else [node.body]
     for statement in body:
         visit(statement)
+    _nodes_of[node] = found
     return found
 
 
 def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
     """Every binding of every name in a function's own body (targets such as `self.x` under their dotted text)."""
+    known = _bindings_of.get(node)
+    if known is not None:
+        return known
     table: dict[str, list[Binding]] = {}
 
     def add(name: str, binding: Binding) -> None:
@@ -159,6 +172,7 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             targets(here.target, "walrus", here, here.value)
         elif isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             add(here.name, Binding("definition", here, None))
+    _bindings_of[node] = table
     return table
 
 
