@@ -7,24 +7,23 @@ import linecache
 import os
 import platform
 import sys
-from typing import Any
 
-from . import causes, edits
+from . import edits
 from .causes._finding import Finding, Mend
 from .evidence import values
 from .evidence.collect import Evidence
 from .evidence.infer import NOT_A_TENSOR
-from .evidence.operands import Leaf, flat
+from .evidence.operands import Leaf
 from .evidence.scopes import MISSING, Scope
 from .types import Also, Cause, Culprit, Environment, Explanation, Fix, Kind, Operand, Place
 
 MOST_TRAIL = 6
 
 
-def compose(evidence: Evidence, name: str | None, finding: Finding | None) -> Explanation:
+def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) -> Explanation:
     """Every field of the explanation, from what is known; with no cause, the table and no fix."""
-    cause = causes.by_name(name) if name is not None else None
     culprit = _culprit(evidence, finding)
+    root = _root(finding)
     fixes = tuple(_fix(m) for m in finding.mends) if finding is not None else ()
     return Explanation(
         error=evidence.error,
@@ -33,8 +32,8 @@ def compose(evidence: Evidence, name: str | None, finding: Finding | None) -> Ex
         environment=environment(),
         cause=cause,
         culprit=culprit,
-        root=_root(evidence, finding),
-        trail=_trail(evidence, finding, cause),
+        root=root,
+        trail=_trail(evidence, finding, root),
         operands=_operands(evidence, culprit),
         also=_also(evidence, culprit),
         fixes=tuple(f for f in fixes if f is not None),
@@ -118,7 +117,7 @@ def place(node: ast.AST, scope: Scope, note: str = "") -> Place:
     )
 
 
-def _root(evidence: Evidence, finding: Finding | None) -> Place | None:
+def _root(finding: Finding | None) -> Place | None:
     if finding is None:
         return None
     if finding.root_node is not None and finding.root_scope is not None:
@@ -128,12 +127,11 @@ def _root(evidence: Evidence, finding: Finding | None) -> Place | None:
     return None
 
 
-def _trail(evidence: Evidence, finding: Finding | None, cause: Cause | None) -> tuple[Place, ...]:
+def _trail(evidence: Evidence, finding: Finding | None, root: Place | None) -> tuple[Place, ...]:
     """From where it was made to where it failed."""
     found: list[Place] = []
     if finding is not None:
         found += [place(node, scope, note) for node, scope, note in finding.trail]
-        root = _root(evidence, finding)
         if root is not None:
             found.append(root)
     noted = _noted(evidence)
@@ -293,6 +291,3 @@ def _sources(evidence: Evidence) -> dict[str, str]:
         for s in evidence.scopes
         if s.live is not None and not s.live.library
     }
-
-
-__all__: list[Any] = ["compose", "environment", "flat", "place"]

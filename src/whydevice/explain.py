@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from . import messages
-from .types import DeviceError, Explanation
+from .types import Cause, DeviceError, Explanation
 
 if TYPE_CHECKING:
     from .causes._finding import Finding
@@ -33,8 +33,7 @@ def explain(exc: BaseException) -> Explanation | None:
         try:
             if evidence.error.ambiguous and not disagree(evidence):
                 return None
-            name, finding = diagnose(evidence)
-            return compose(evidence, name, finding)
+            return compose(evidence, *diagnose(evidence))
         finally:
             evidence.release()
 
@@ -80,7 +79,7 @@ def disagree(evidence: Evidence) -> bool:
     return len(devices) > 1
 
 
-def diagnose(evidence: Evidence) -> tuple[str | None, Finding | None]:
+def diagnose(evidence: Evidence) -> tuple[Cause | None, Finding | None]:
     """The first cause that the evidence proves, with what it found."""
     from . import causes
     from .edits import EditError
@@ -93,5 +92,5 @@ def diagnose(evidence: Evidence) -> tuple[str | None, Finding | None]:
                 print(f"whydevice: {module.NAME}: {error}", file=sys.stderr)
             continue
         if finding is not None:
-            return module.NAME, finding
+            return causes.cause_of(module), finding
     return None, None
