@@ -10,8 +10,7 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.scopes import MISSING, Scope, own_nodes, position
-from ..evidence.steps import Step
+from ..evidence.scopes import Scope, own_nodes
 
 
 @dataclass
@@ -64,19 +63,6 @@ def _contains(held: Any, module: Any, depth: int) -> bool:
     return False
 
 
-def other_device(evidence: Evidence, module: Any) -> str | None:
-    """The device of the state that a module has directly or below, when it is all on one."""
-    return values.module_device(module)
-
-
-def discarded_move(evidence: Evidence, step: Step) -> ast.Expr | None:
-    """A statement `name.to(...)` whose result nobody keeps, before the step's place in its scope."""
-    names = {step.name} if step.name else set()
-    if step.kind == "use" and isinstance(step.node, ast.Name):
-        names.add(step.node.id)
-    return next(discarded_moves(evidence, step.scope, names), None)
-
-
 def discarded_moves(evidence: Evidence, scope: Scope, names: set[str]) -> Iterator[ast.Expr]:
     for node in own_nodes(scope.node):
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
@@ -92,16 +78,6 @@ def discarded_moves(evidence: Evidence, scope: Scope, names: set[str]) -> Iterat
             yield node
 
 
-def constructed(steps: list[Step]) -> Step | None:
-    """The step that constructed the object, when the way leads to one."""
-    last = steps[-1] if steps else None
-    return last if last is not None and last.kind == "construct" else None
-
-
-def name_of(step: Step) -> str:
-    return step.name or step.text()
-
-
 def requires_grad(value: Any) -> bool:
     """Whether autograd tracks a tensor: `.numpy()` then needs `.detach()`."""
     torch = values.torch()
@@ -109,13 +85,3 @@ def requires_grad(value: Any) -> bool:
         return False
     with torch._C.DisableTorchFunction():
         return bool(torch._C.TensorBase.requires_grad.__get__(value))
-
-
-def later_move(evidence: Evidence, scope: Scope, expression: str, after: ast.AST) -> ast.Call | None:
-    """A `.to(...)` of the same expression below a place, in the same body."""
-    from ._mend import module_moves
-
-    return next((c for c in module_moves(scope, expression) if position(c) > position(after)), None)
-
-
-__all__ = ["MISSING", "Unregistered", "unregistered"]

@@ -11,7 +11,7 @@ from ..evidence.anchors import GLOBAL_DEVICE, LITERAL, LOCAL, NAMED, OWN_DEVICE,
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import Inference, current_index, keyword
-from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
 from ..types import Edit
 from ._finding import Mend
@@ -513,12 +513,3 @@ def cached(scope: Scope) -> bool:
     """Whether a function's result is kept between calls (`lru_cache`, `cache`): it must not follow one call's device."""
     decorators = getattr(scope.node, "decorator_list", [])
     return any("cache" in ast.unparse(d) for d in decorators)
-
-
-def module_moves(scope: Scope, name: str) -> list[ast.Call]:
-    """The `.to(...)` and `.cuda()` calls on a name in a function's body, in order."""
-    found = []
-    for call in moves_in(own_nodes(scope.node)):
-        if ast.unparse(call.func.value) == name:  # type: ignore[attr-defined]
-            found.append(call)
-    return sorted(found, key=position)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
-from ._facts import later_move
 from ._finding import Finding
 from ._modules import moved_construction, wrong_module
 
@@ -24,19 +21,6 @@ def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
         return None
     path = held.path.rpartition(".")[0]
     return f"{leaf.expression}.{path}", module, evidence.steps
-
-
-def outermost(evidence: Evidence, steps: list[Step]) -> tuple[str, object]:
-    """The largest module in the stack that is on the wrong device as a whole, and what its caller calls it."""
-    best: tuple[str, object] = ("", None)
-    for scope in evidence.scopes:
-        owner = scope.receiver
-        if values.is_module(owner) and values.module_device(owner) == evidence.wrong_device and scope.bound:
-            first = scope.parameters()[0].arg if scope.parameters() else ""
-            argument = scope.bound.get(first)
-            if argument is not None:
-                return argument.scope.source.text(argument.node), owner
-    return best
 
 
 def construction_finding(evidence: Evidence, expression: str, headline: str, note: str) -> Finding | None:
@@ -62,17 +46,4 @@ def outer_steps(evidence: Evidence) -> list[Step] | None:
         argument = scope.bound.get(first)
         if argument is not None:
             return evidence.trace(argument.node, argument.scope)
-    return None
-
-
-def moved_too_late(evidence: Evidence, steps: list[Step]) -> tuple[ast.Call, Step] | None:
-    """A `.to()` of the module below the line that failed."""
-    for step in steps:
-        if isinstance(step.node, ast.Name | ast.Attribute):
-            live = step.scope.live
-            if live is None or live.node is None:
-                continue
-            call = later_move(evidence, step.scope, step.text(), live.node)
-            if call is not None and evidence.inference.moved_to(call, step.scope) == evidence.wanted:
-                return call, step
     return None

@@ -80,10 +80,3 @@ def _moves(scope: Scope) -> list[ast.Call]:
         if node.func.attr == "cuda" or (node.func.attr == "to" and ("dev" in target or "cuda" in target)):
             found.append(node)
     return found
-
-
-def _shared(move: ast.Call, scope: Scope) -> bool:
-    """Whether a move feeds another call, or goes to a device that the caller chose."""
-    target = move.args[0] if move.args else None
-    chosen = isinstance(target, ast.Name) and scope.is_parameter(target.id)
-    return chosen or isinstance(scope.source.parent(move), ast.Call)

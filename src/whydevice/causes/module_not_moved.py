@@ -44,7 +44,11 @@ def find(evidence: Evidence) -> Finding | None:
     if found is None:
         return None
     expression, module, _ = found
-    if evidence.wrong_device == "meta" or evidence.error.family.startswith(("N5", "N6")) or _placed(evidence, module):
+    if (
+        evidence.wrong_device == "meta"
+        or evidence.error.family.startswith(("N5", "N6"))
+        or _placed(evidence, module)
+    ):
         return None
     kind = type(module).__name__
     return construction_finding(

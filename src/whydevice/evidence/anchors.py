@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import values
-from .evaluate import Unknown, evaluate, try_evaluate
+from .evaluate import Unknown, evaluate
 from .infer import Inference, canonical
 from .scopes import MISSING, Scope, bindings_of, own_nodes, position
 
@@ -259,6 +259,3 @@ def _literal(scope: Scope, wanted: str) -> Anchor | None:
     if ".cuda()" in text and wanted == "cuda:0":
         return Anchor('"cuda"', LITERAL)
     return Anchor(f'"{wanted}"', LITERAL) if wanted != "cpu" else Anchor('"cpu"', LITERAL)
-
-
-__all__ = ["Anchor", "anchors", "try_evaluate"]

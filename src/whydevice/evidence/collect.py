@@ -35,13 +35,7 @@ class Wrong:
     @property
     def expression(self) -> str:
         """What the user's own frame calls it."""
-        if self.leaf.spread:
-            return self.leaf.expression
         return self.leaf.expression
-
-    @property
-    def value(self) -> Any:
-        return self.leaf.value
 
 
 @dataclass

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .sources import COMPREHENSIONS, ScopeNode, SourceFile, Sources
+from .sources import ScopeNode, SourceFile, Sources
 
 MOST_FRAMES = 400
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -45,18 +45,6 @@ def is_library(path: str) -> bool:
 
 def is_ours(path: str) -> bool:
     return path.startswith(_PACKAGE)
-
-
-def library_of(path: str) -> str | None:
-    """The name of the top-level package that a library's file belongs to."""
-    parts = path.replace("\\", "/").split("/")
-    for folder in ("site-packages", "dist-packages", "transformers_modules"):
-        if folder in parts:
-            rest = parts[parts.index(folder) + 1 :]
-            return rest[0].removesuffix(".py") if rest else None
-    if "torch" in parts:
-        return "torch"
-    return None
 
 
 @dataclass
@@ -162,14 +150,3 @@ def _main_expression(statement: ast.stmt) -> ast.AST:
     ):
         return statement.value
     return statement
-
-
-def enclosing_comprehensions(source: SourceFile, node: ast.AST) -> list[ast.AST]:
-    """The comprehensions around a node, innermost first, within its function."""
-    found: list[ast.AST] = []
-    for up in source.ancestors(node):
-        if isinstance(up, COMPREHENSIONS):
-            found.append(up)
-        elif isinstance(up, ScopeNode):
-            break
-    return found

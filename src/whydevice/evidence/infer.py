@@ -13,7 +13,7 @@ from . import values, vocabulary
 from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .scopes import MISSING, Scope, bindings_of, comprehension_binding, reaching
-from .sources import COMPREHENSIONS, Sources
+from .sources import Sources
 
 NOT_A_TENSOR = "not a tensor"
 MOST_DEPTH = 16
@@ -300,6 +300,3 @@ def _is_torch_function(held: Any, torch: Any, name: str) -> bool:
 
 def keyword(node: ast.Call, name: str) -> ast.expr | None:
     return next((k.value for k in node.keywords if k.arg == name), None)
-
-
-__all__ = ["COMPREHENSIONS", "NOT_A_TENSOR", "Inference", "canonical", "current_index", "keyword"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import attributes, values
+from . import values
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
 from .scopes import MISSING, Scope
@@ -284,6 +284,3 @@ def match(tensor: Any, found: list[Leaf]) -> tuple[Leaf, Held] | None:
             if held.device == device and values.storage_key(held.tensor) == key:
                 return one, held
     return None
-
-
-__all__ = ["Held", "Leaf", "attributes", "flat", "held_tensors", "leaf", "leaves", "match"]

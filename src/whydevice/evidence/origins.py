@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from . import attributes, values, vocabulary
-from .calls import enter, enter_method, returned
+from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR, Inference
 from .scopes import (
@@ -735,6 +735,3 @@ def _globals_of(cls: type, scope: Scope) -> dict[str, Any]:
 
     module = sys.modules.get(type.__getattribute__(cls, "__dict__").get("__module__", ""))
     return module.__dict__ if module is not None else scope.globals
-
-
-__all__ = ["FunctionNode", "Tracer", "enter_method"]

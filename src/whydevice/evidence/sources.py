@@ -15,8 +15,6 @@ from typing import Any
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Parsing costs about 12 microseconds a line; a longer file is read one function at a time.
-LONGEST_WHOLE_FILE = 4_000
 
 
 class SourceFile:

@@ -18,13 +18,6 @@ CPU_CONSTRUCTORS = frozenset(
 )
 # Follow the device of their first argument.
 LIKES = frozenset("zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split())
-SIZES_TO_LIKE = {
-    "zeros": "zeros_like",
-    "ones": "ones_like",
-    "rand": "rand_like",
-    "randn": "randn_like",
-    "empty": "empty_like",
-}
 # Tensor methods whose result is no tensor.
 PLAIN_RESULTS = frozenset(
     """item tolist size dim numel numpy element_size stride is_contiguous get_device data_ptr ndimension
