@@ -1,146 +1,28 @@
-"""Where to put a tensor on the wanted device, and how this file would write it."""
+"""Where on its way a value is best put on the wanted device."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from .. import edits
 from ..evidence import values
-from ..evidence.anchors import GLOBAL_DEVICE, LITERAL, LOCAL, NAMED, OWN_DEVICE, Anchor, anchors
 from ..evidence.collect import Evidence
-from ..evidence.evaluate import try_evaluate
-from ..evidence.infer import Inference, current_index, keyword
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
-from ..types import Edit
+from ._factories import cached, factory_mend, usable
 from ._finding import Mend
-
-SUITES = ("body", "orelse", "finalbody", "handlers")
-
-
-def source_of(scope: Scope) -> edits.Source:
-    """The file of a scope as text that can be edited. Raises EditError."""
-    return edits.Source.read(scope.source.path)
-
-
-# -- how to write the move ------------------------------------------------------------------------------------
-
-
-def near_names(evidence: Evidence) -> set[str]:
-    """The names in the failing expression whose values are on the wanted device."""
-    found = set()
-    for one in evidence.leaves:
-        for node in ast.walk(one.node):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-    return found
-
-
-def best_anchor(evidence: Evidence, scope: Scope, at: ast.AST) -> Anchor | None:
-    found = anchors(scope, at, evidence.wanted or "cpu", evidence.inference, near_names(evidence))
-    return found[0] if found else None
-
-
-def move_text(evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | None = None) -> str | None:
-    """`.to(device)`, `.cuda()`, `.to(x.device)`: what to append at a place."""
-    if evidence.wanted == "cpu":
-        return ".cpu()"
-    anchor = anchor or best_anchor(evidence, scope, at)
-    if anchor is None:
-        return None
-    if anchor.rank == LITERAL and writes_cuda_calls(scope) and evidence.wanted == f"cuda:{current_index()}":
-        return ".cuda()"
-    return f".to({anchor.text})"
-
-
-def writes_cuda_calls(scope: Scope) -> bool:
-    """Whether the file moves things by `.cuda()` rather than by `.to(...)`."""
-    text = "".join(scope.source.lines)
-    return text.count(".cuda(") > text.count(".to(")
-
-
-def moves_in(nodes: list[ast.AST]) -> Iterator[ast.Call]:
-    for node in nodes:
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("to", "cuda")
-        ):
-            yield node
-
-
-def text_of_move(call: ast.Call, scope: Scope) -> str:
-    """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype."""
-    assert isinstance(call.func, ast.Attribute)
-    kept = [scope.source.text(a) for a in call.args[:1]]
-    kept += [
-        f"{k.arg}={scope.source.text(k.value)}" for k in call.keywords if k.arg in ("device", "non_blocking")
-    ]
-    return f".{call.func.attr}({', '.join(kept)})"
-
-
-def is_move_to(call: ast.Call, scope: Scope, wanted: str, inference: Inference) -> bool:
-    """Whether a call moves a tensor (not a module, nor one just constructed) to the wanted device."""
-    assert isinstance(call.func, ast.Attribute)
-    receiver = call.func.value
-    made = try_evaluate(receiver.func, scope) if isinstance(receiver, ast.Call) else None
-    if isinstance(made, type) and issubclass(made, values.torch().nn.Module):
-        return False
-    return inference.moved_to(call, scope) == wanted and not values.is_module(try_evaluate(receiver, scope))
-
-
-# -- the suite of a statement ---------------------------------------------------------------------------------
-
-
-def suite_of(scope: Scope, statement: ast.AST) -> list[ast.stmt]:
-    """The block of statements that a statement stands in."""
-    parent = scope.source.parent(statement)
-    for name in SUITES:
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return []
-
-
-def sibling_move(evidence: Evidence, step: Step) -> ast.Call | None:
-    """A move, in the same block, of something bound just like this: what was forgotten here was done there."""
-    statement = step.scope.source.statement(step.stmt) if step.stmt is not None else None
-    wanted = evidence.wanted or ""
-    if statement is None or wanted == "cpu":
-        return None
-    if isinstance(statement, ast.For | ast.AsyncFor):
-        block: list[ast.stmt] = statement.body
-        nodes = [s.value for s in block if isinstance(s, ast.Assign)]
-    else:
-        block = suite_of(step.scope, statement)
-        index = block.index(statement) if statement in block else 0
-        nodes = [
-            s.value
-            for s in block[max(0, index - 6) : index + 7]
-            if isinstance(s, ast.Assign) and s is not statement
-        ]
-    found: list[ast.AST] = []
-    for node in nodes:
-        found += node.elts if isinstance(node, ast.Tuple) else [node]
-    for call in moves_in(found):
-        if is_move_to(call, step.scope, wanted, evidence.inference):
-            return call
-    return None
-
-
-def moved_in_call(evidence: Evidence, step: Step) -> ast.Call | None:
-    """A move of another argument of the same call (`f(x.to(device), y)`)."""
-    parent = step.scope.source.parent(step.node)
-    if not isinstance(parent, ast.Call):
-        return None
-    for call in moves_in([*parent.args, *(k.value for k in parent.keywords)]):
-        if call is not step.node and is_move_to(call, step.scope, evidence.wanted or "", evidence.inference):
-            return call
-    return None
-
-
-# -- the places -----------------------------------------------------------------------------------------------
+from ._moves import (
+    appended,
+    best_anchor,
+    is_move_to,
+    move_text,
+    moved_in_call,
+    moves_in,
+    sibling_move,
+    source_of,
+    target_names,
+    text_of_move,
+)
 
 
 def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -175,7 +57,7 @@ def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
     for step in [steps[0], *(s for s in steps if s.kind == "parameter")]:
         call = moved_in_call(evidence, step) if step.editable else None
         if call is not None and isinstance(step.node, ast.expr):
-            return _appended(step, text_of_move(call, step.scope), "move it like the argument beside it")
+            return appended(step, text_of_move(call, step.scope), "move it like the argument beside it")
     return None
 
 
@@ -196,25 +78,10 @@ def _moved_at_use(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if moved in beside and is_move_to(call, step.scope, evidence.wanted or "", evidence.inference):
                 if isinstance(step.scope.source.parent(call), ast.Assign | ast.Tuple):
                     continue
-                return _appended(
+                return appended(
                     use, text_of_move(call, step.scope), "move it where it is passed, like what came with it"
                 )
     return None
-
-
-def _name_movable(step: Step) -> bool:
-    """Whether what the name holds now, where it is still alive, can be moved at all."""
-    held = (
-        step.scope.locals.get(step.name, MISSING)
-        if step.scope.frame is not None and step.kind == "assign"
-        else MISSING
-    )
-    return (
-        held is MISSING
-        or values.is_tensor(held)
-        or values.is_module(held)
-        or values.class_attribute(type(held), "to") is not None
-    )
 
 
 def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -227,104 +94,10 @@ def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
         anchor = best_anchor(evidence, root.scope, root.node)
         if anchor is not None and usable(anchor, root, evidence):
             text = move_text(evidence, root.scope, root.node, anchor)
-            return _appended(root, text, "move it where it is made") if text else None
+            return appended(root, text, "move it where it is made") if text else None
     if root.kind == "loader":
         return loader_mend(evidence, root, steps)
     return None
-
-
-def usable(anchor: Anchor, step: Step, evidence: Evidence) -> bool:
-    """Whether an anchor is good enough away from the failing frame: a helper should not reach for a global."""
-    if evidence.user is not None and step.scope.node is evidence.user.node:
-        return True
-    if isinstance(step.scope.node, ast.Module):
-        return anchor.rank in (NAMED, OWN_DEVICE, GLOBAL_DEVICE, LITERAL) or anchor.rank <= LOCAL
-    return anchor.rank < LOCAL
-
-
-def factory_mend(
-    evidence: Evidence, root: Step, steps: list[Step], *, last_resort: bool = False
-) -> Mend | None:
-    """Give a factory call its `device=`; where that is a parameter's, give the caller's call one."""
-    call = root.node
-    assert isinstance(call, ast.Call)
-    given = keyword(call, "device")
-    if given is not None:
-        return _given_device(evidence, root, given)
-    anchor = best_anchor(evidence, root.scope, call)
-    if anchor is None or not (last_resort or usable(anchor, root, evidence)):
-        return None
-    source = source_of(root.scope)
-    if keyword(call, "generator") is not None:
-        text = move_text(evidence, root.scope, call, anchor)
-        return (
-            _appended(root, text, "move it where it is made; its generator stays where it is")
-            if text
-            else None
-        )
-    made: tuple[Edit, ...] = ()
-    if anchor.base and _same_dtype(anchor, root, evidence):
-        try:
-            made = edits.rename_to_like(source, call)
-        except edits.EditError:
-            made = ()
-        if made and _like_base(call) != anchor.base and not _on_wanted(_like_base(call), root, evidence):
-            made = ()
-    if not made:
-        made = edits.add_keyword(source, call, "device", anchor.text)
-    return Mend("make it on the device where it is used", made, call, root.scope)
-
-
-def _like_base(call: ast.Call) -> str:
-    size = call.args[0] if call.args else None
-    if isinstance(size, ast.Starred):
-        size = size.value
-    if isinstance(size, ast.Call) and isinstance(size.func, ast.Attribute):
-        return ast.unparse(size.func.value)
-    return ast.unparse(size.value) if isinstance(size, ast.Attribute) else ""
-
-
-def _on_wanted(text: str, root: Step, evidence: Evidence) -> bool:
-    if not text.isidentifier():
-        return False
-    return any(
-        a.base == text for a in anchors(root.scope, root.node, evidence.wanted or "", evidence.inference)
-    )
-
-
-def _same_dtype(anchor: Anchor, root: Step, evidence: Evidence) -> bool:
-    """`*_like` takes over the dtype too: only where both are the default float32."""
-    held = (
-        evidence.user.locals.get(anchor.base, MISSING)
-        if evidence.user is not None and evidence.user.node is root.scope.node
-        else MISSING
-    )
-    return values.is_tensor(held) and values.dtype_of(held) == "float32"
-
-
-def _given_device(evidence: Evidence, root: Step, given: ast.expr) -> Mend | None:
-    scope = root.scope
-    if isinstance(given, ast.Name) and given.id in scope.bound:
-        argument = scope.bound[given.id]
-        if argument.default and scope.call is not None and scope.caller is not None:
-            place = Step("construct", scope.call, scope.caller)
-            anchor = best_anchor(evidence, scope.caller, scope.call)
-            if place.editable and anchor is not None:
-                made = edits.add_keyword(source_of(scope.caller), scope.call, given.id, anchor.text)
-                return Mend(f"pass the device as `{given.id}`", made, scope.call, scope.caller)
-            return None
-        if not argument.default and not argument.spread:
-            place = Step("parameter", argument.node, argument.scope)
-            anchor = best_anchor(evidence, argument.scope, argument.node)
-            if place.editable and anchor is not None:
-                made = edits.replace_node(source_of(argument.scope), argument.node, anchor.text)
-                return Mend("pass the device where it is used", made, argument.node, argument.scope)
-        return None
-    anchor = best_anchor(evidence, scope, root.node)
-    if anchor is None or not root.editable:
-        return None
-    made = edits.replace_node(source_of(scope), given, anchor.text)
-    return Mend("make it on the device where it is used", made, root.node, scope)
 
 
 def loader_mend(evidence: Evidence, root: Step, steps: list[Step]) -> Mend | None:
@@ -346,10 +119,6 @@ def loader_mend(evidence: Evidence, root: Step, steps: list[Step]) -> Mend | Non
     line = f"{', '.join(ordered)} = {', '.join(n + text for n in ordered)}"
     made = edits.insert_at_suite_start(source_of(loop.scope), loop.stmt, line)
     return Mend("move the batch where it is taken from the loader", made, first, loop.scope)
-
-
-def target_names(target: ast.AST) -> list[str]:
-    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
 
 
 def batch_names(evidence: Evidence, loop: Step) -> list[str]:
@@ -465,14 +234,6 @@ def from_dataset(steps: list[Step]) -> Step | None:
     )
 
 
-def movable(node: ast.AST, scope: Scope) -> bool:
-    """Whether a value has a `.to()` of its own: a tensor, a module, or an object whose class defines it."""
-    held = try_evaluate(node, scope)
-    if held is MISSING or values.is_tensor(held) or values.is_module(held):
-        return True
-    return values.class_attribute(type(held), "to") is not None
-
-
 def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None = None) -> Mend | None:
     """Append a move to what a statement binds, or add one below where it is unpacked or looped over."""
     source = source_of(step.scope)
@@ -492,24 +253,4 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
         return None
     if step.kind in ("use", "parameter"):
         title = "move it where it is passed"
-    return _appended(step, text, title)
-
-
-def _appended(step: Step, text: str | None, title: str) -> Mend | None:
-    if text is None or not isinstance(step.node, ast.expr):
-        return None
-    if isinstance(
-        step.node,
-        ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant,
-    ):
-        return None
-    if not movable(step.node, step.scope) or (step.name and not _name_movable(step)):
-        return None
-    made = edits.append_method(source_of(step.scope), step.node, text)
-    return Mend(title, made, step.node, step.scope)
-
-
-def cached(scope: Scope) -> bool:
-    """Whether a function's result is kept between calls (`lru_cache`, `cache`): it must not follow one call's device."""
-    decorators = getattr(scope.node, "decorator_list", [])
-    return any("cache" in ast.unparse(d) for d in decorators)
+    return appended(step, text, title)

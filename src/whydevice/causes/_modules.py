@@ -12,7 +12,7 @@ from ..evidence.operands import Held, Leaf
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._mend import best_anchor, move_text, source_of
+from ._moves import move_text, source_of
 
 
 def wrong_module(evidence: Evidence) -> tuple[Leaf, Any, Held | None] | None:
@@ -48,8 +48,7 @@ def appended_move(
 ) -> Mend | None:
     if evidence.wrong_device == "meta":
         return None  # a meta tensor has no data to move
-    anchor = best_anchor(evidence, scope, node)
-    text = move_text(evidence, scope, node, anchor)
+    text = move_text(evidence, scope, node)
     if text is None:
         return None
     made = edits.append_method(source_of(scope), node, text)

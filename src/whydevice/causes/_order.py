@@ -15,7 +15,7 @@ from ..evidence.frames import is_library
 from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._mend import moves_in, source_of, suite_of
+from ._moves import moves_in, source_of, suite_of
 
 
 def move_statements(evidence: Evidence, scope: Scope) -> Iterator[tuple[ast.Call, ast.stmt]]:

@@ -10,8 +10,8 @@ from ..evidence.collect import Evidence
 from ..evidence.scopes import Scope
 from ._facts import Unregistered, unregistered
 from ._finding import Finding, Mend
-from ._mend import source_of
 from ._modules import wrong_module
+from ._moves import source_of
 
 CONTAINERS = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}
 

@@ -27,7 +27,7 @@ from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
 from ..evidence.scopes import Scope
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "autograd-device"
 TITLE = "a gradient came back on the wrong device"

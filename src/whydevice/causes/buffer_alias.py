@@ -24,7 +24,7 @@ from ..evidence import attributes, values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import dotted
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "buffer-alias"
 TITLE = "a second name for a buffer kept the tensor from before the move"

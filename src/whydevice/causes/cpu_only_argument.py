@@ -24,7 +24,7 @@ import ast
 from .. import edits
 from ..evidence.collect import Evidence
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "cpu-only-argument"
 TITLE = "an argument that has to be on the CPU is on the GPU"

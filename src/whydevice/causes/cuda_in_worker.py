@@ -27,7 +27,7 @@ from ..evidence.scopes import Scope, own_nodes
 from ..evidence.sources import is_regular_file
 from ..messages import frames_in_text
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "cuda-in-worker"
 TITLE = "a DataLoader's worker used CUDA"

@@ -25,7 +25,7 @@ from .. import edits
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "default-device"
 TITLE = "the default device does not reach this call"

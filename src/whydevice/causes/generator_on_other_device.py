@@ -31,7 +31,7 @@ from ..evidence.operands import Leaf, flat
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._mend import best_anchor, source_of
+from ._moves import best_anchor, source_of
 
 NAME = "generator-on-other-device"
 TITLE = "a random generator is on another device than its tensor"

@@ -26,7 +26,7 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.scopes import Scope, position
 from ._finding import Finding, Mend
-from ._mend import source_of, suite_of
+from ._moves import source_of, suite_of
 from ._order import move_statements, moved, user_scopes, value_now
 
 NAME = "module-added-after-move"

@@ -25,7 +25,7 @@ from ..evidence.collect import Evidence
 from ..evidence.infer import canonical
 from ..evidence.scopes import Scope, own_nodes, position
 from ._finding import Finding, Mend
-from ._mend import moves_in, source_of
+from ._moves import moves_in, source_of
 from ._order import moved, user_scopes, value_now
 
 NAME = "moved-after-dispatch"

@@ -27,7 +27,7 @@ from ..evidence.collect import Evidence
 from ..evidence.operands import Leaf, flat
 from ._facts import requires_grad
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "numpy-from-cuda"
 TITLE = "NumPy was given a tensor on the GPU"

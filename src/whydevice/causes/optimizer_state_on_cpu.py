@@ -34,7 +34,7 @@ from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import keyword
 from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 from ._order import (
     after_move,
     holds_any,

@@ -23,7 +23,7 @@ from .. import edits
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 from ._values_shared import has
 
 NAME = "stray-cpu-call"
@@ -49,7 +49,7 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
-    from ._mend import best_anchor
+    from ._moves import best_anchor
 
     source = source_of(step.scope)
     receiver = evidence.inference.device(call.func.value, step.scope)  # type: ignore[attr-defined]

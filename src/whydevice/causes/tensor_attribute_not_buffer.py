@@ -31,7 +31,8 @@ from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._facts import owners
 from ._finding import Finding, Mend
-from ._mend import mend_value, source_of
+from ._mend import mend_value
+from ._moves import source_of
 
 NAME = "tensor-attribute-not-buffer"
 TITLE = "a tensor kept as a plain attribute is not moved with its module"

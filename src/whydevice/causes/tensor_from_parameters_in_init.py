@@ -32,7 +32,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "tensor-from-parameters-in-init"
 TITLE = "a tensor computed from parameters was kept from __init__"

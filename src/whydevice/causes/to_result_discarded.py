@@ -30,7 +30,7 @@ from ..evidence.steps import Step
 from ..types import Edit
 from ._facts import discarded_moves
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 
 NAME = "to-result-discarded"
 TITLE = "the result of a tensor's .to() was thrown away"

@@ -23,7 +23,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import own_nodes
 from ._finding import Finding, Mend
-from ._mend import move_text, source_of
+from ._moves import move_text, source_of
 from ._order import user_scopes, value_now
 
 NAME = "traced-on-cpu"

@@ -23,7 +23,7 @@ from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
 from ..evidence.scopes import Scope, own_nodes
 from ._finding import Finding, Mend
-from ._mend import source_of
+from ._moves import source_of
 from ._order import user_scopes, value_now
 
 NAME = "two-gpus"

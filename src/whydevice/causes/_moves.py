@@ -1,0 +1,167 @@
+"""How a file writes a move to the wanted device, and which moves stand beside a place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from .. import edits
+from ..evidence import values
+from ..evidence.anchors import LITERAL, Anchor, anchors
+from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.infer import Inference, current_index
+from ..evidence.scopes import MISSING, Scope
+from ..evidence.steps import Step
+from ._finding import Mend
+
+SUITES = ("body", "orelse", "finalbody", "handlers")
+
+
+def source_of(scope: Scope) -> edits.Source:
+    """The file of a scope as text that can be edited. Raises EditError."""
+    return edits.Source.read(scope.source.path)
+
+
+def near_names(evidence: Evidence) -> set[str]:
+    """The names in the failing expression: a device read from one of them needs no explanation."""
+    found = set()
+    for one in evidence.leaves:
+        for node in ast.walk(one.node):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+    return found
+
+
+def best_anchor(evidence: Evidence, scope: Scope, at: ast.AST) -> Anchor | None:
+    """The expression that names the wanted device best at a place."""
+    found = anchors(scope, at, evidence.wanted or "cpu", evidence.inference, near_names(evidence))
+    return found[0] if found else None
+
+
+def move_text(evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | None = None) -> str | None:
+    """`.to(device)`, `.cuda()`, `.to(x.device)`: what to append at a place."""
+    if evidence.wanted == "cpu":
+        return ".cpu()"
+    anchor = anchor or best_anchor(evidence, scope, at)
+    if anchor is None:
+        return None
+    if anchor.rank == LITERAL and writes_cuda_calls(scope) and evidence.wanted == f"cuda:{current_index()}":
+        return ".cuda()"
+    return f".to({anchor.text})"
+
+
+def writes_cuda_calls(scope: Scope) -> bool:
+    """Whether the file moves things by `.cuda()` rather than by `.to(...)`."""
+    text = "".join(scope.source.lines)
+    return text.count(".cuda(") > text.count(".to(")
+
+
+def moves_in(nodes: list[ast.AST]) -> Iterator[ast.Call]:
+    """The `.to(...)` and `.cuda(...)` calls among nodes."""
+    for node in nodes:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("to", "cuda")
+        ):
+            yield node
+
+
+def text_of_move(call: ast.Call, scope: Scope) -> str:
+    """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype."""
+    assert isinstance(call.func, ast.Attribute)
+    kept = [scope.source.text(a) for a in call.args[:1]]
+    kept += [
+        f"{k.arg}={scope.source.text(k.value)}" for k in call.keywords if k.arg in ("device", "non_blocking")
+    ]
+    return f".{call.func.attr}({', '.join(kept)})"
+
+
+def is_move_to(call: ast.Call, scope: Scope, wanted: str, inference: Inference) -> bool:
+    """Whether a call moves a tensor (not a module, nor one just constructed) to the wanted device."""
+    assert isinstance(call.func, ast.Attribute)
+    receiver = call.func.value
+    made = try_evaluate(receiver.func, scope) if isinstance(receiver, ast.Call) else None
+    if isinstance(made, type) and issubclass(made, values.torch().nn.Module):
+        return False
+    return inference.moved_to(call, scope) == wanted and not values.is_module(try_evaluate(receiver, scope))
+
+
+def appended(step: Step, text: str | None, title: str) -> Mend | None:
+    """Append a move to a step's expression; None where neither it, nor what its name holds now, can be moved."""
+    if text is None or not isinstance(step.node, ast.expr):
+        return None
+    if isinstance(
+        step.node,
+        ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant,
+    ):
+        return None
+    now = (
+        step.scope.locals.get(step.name, MISSING)
+        if step.kind == "assign" and step.scope.frame is not None
+        else MISSING
+    )
+    if not (has_move(try_evaluate(step.node, step.scope)) and has_move(now)):
+        return None
+    made = edits.append_method(source_of(step.scope), step.node, text)
+    return Mend(title, made, step.node, step.scope)
+
+
+def has_move(held: Any) -> bool:
+    """Whether a value has a `.to()` of its own: a tensor, a module, an object whose class has one, or one not known."""
+    if held is MISSING or values.is_tensor(held) or values.is_module(held):
+        return True
+    return values.class_attribute(type(held), "to") is not None
+
+
+def suite_of(scope: Scope, statement: ast.AST) -> list[ast.stmt]:
+    """The block of statements that a statement stands in."""
+    parent = scope.source.parent(statement)
+    for name in SUITES:
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return []
+
+
+def sibling_move(evidence: Evidence, step: Step) -> ast.Call | None:
+    """A move, in the same block, of something bound just like this: what was forgotten here was done there."""
+    statement = step.scope.source.statement(step.stmt) if step.stmt is not None else None
+    wanted = evidence.wanted or ""
+    if statement is None or wanted == "cpu":
+        return None
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        block: list[ast.stmt] = statement.body
+        nodes = [s.value for s in block if isinstance(s, ast.Assign)]
+    else:
+        block = suite_of(step.scope, statement)
+        index = block.index(statement) if statement in block else 0
+        nodes = [
+            s.value
+            for s in block[max(0, index - 6) : index + 7]
+            if isinstance(s, ast.Assign) and s is not statement
+        ]
+    found: list[ast.AST] = []
+    for node in nodes:
+        found += node.elts if isinstance(node, ast.Tuple) else [node]
+    for call in moves_in(found):
+        if is_move_to(call, step.scope, wanted, evidence.inference):
+            return call
+    return None
+
+
+def moved_in_call(evidence: Evidence, step: Step) -> ast.Call | None:
+    """A move of another argument of the same call (`f(x.to(device), y)`)."""
+    parent = step.scope.source.parent(step.node)
+    if not isinstance(parent, ast.Call):
+        return None
+    for call in moves_in([*parent.args, *(k.value for k in parent.keywords)]):
+        if call is not step.node and is_move_to(call, step.scope, evidence.wanted or "", evidence.inference):
+            return call
+    return None
+
+
+def target_names(target: ast.AST) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
