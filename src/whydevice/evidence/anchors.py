@@ -104,7 +104,7 @@ def _attach(node: ast.Name, scope: Scope, at: ast.AST) -> ast.Name:
     """Give a made-up node the surroundings of a real one, so that its bindings are found as at that place."""
     parent = scope.source.parent(at)
     if parent is not None:
-        scope.source._parents[node] = parent
+        scope.source.adopt(node, parent)
     return node
 
 

@@ -266,13 +266,13 @@ def _enter_function(
         except ValueError:
             continue
     if call is not None:
-        _bind_entered(entered, call, scope, method)
+        bind_entered(entered, call, scope, method)
     else:
         _bind_defaults(entered)
     return entered
 
 
-def _bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) -> None:
+def bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) -> None:
     positional, keywords = spread_arguments(call, scope)
     names = [p.arg for p in entered.parameters() if p not in _kwonly(entered.node)]
     if method and names:
@@ -309,7 +309,7 @@ def _enter_by_name(call: ast.Call, scope: Scope) -> Scope | None:
     if binding is None or not isinstance(binding.stmt, FunctionNode):
         return None
     entered = Scope(scope.source, binding.stmt, scope.globals, caller=scope, call=call, depth=scope.depth + 1)
-    _bind_entered(entered, call, scope, method=False)
+    bind_entered(entered, call, scope, method=False)
     return entered
 
 

@@ -138,7 +138,7 @@ def _through_library(evidence: Evidence) -> None:
             continue
         steps = evidence.tracer.trace(one.node, one.scope, evidence.wrong_device)
         own = next((s for s in steps if s.kind == "return" and s.editable), None)
-        if own is None or evidence.tracer._is_bad(own.node, own.scope) is not True:
+        if own is None or evidence.tracer.is_bad(own.node, own.scope) is not True:
             continue
         evidence.steps = steps
         evidence.branches = list(evidence.tracer.branches)

@@ -1,12 +1,13 @@
-"""Follows the items of lists, dicts and other containers, and what a loop takes from its source."""
+"""Follows the items of lists, dicts and other containers to where they were put in."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import values, vocabulary
-from .calls import enter, enter_method, returned
+from . import vocabulary
+from .activations import method_scope
+from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .scopes import MISSING, Scope, bindings_of, dotted, own_nodes, reaching
@@ -14,120 +15,6 @@ from .steps import Step
 
 if TYPE_CHECKING:
     from .origins import Tracer
-
-
-def follow_iteration(
-    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
-) -> None:
-    """What one turn of `for target in node` takes, `path` leading into the item."""
-    if isinstance(node, ast.Call):
-        name = call_name(node) or ""
-        last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
-        if last == "enumerate" and node.args and path and path[0] == 1:
-            follow_iteration(tracer, node.args[0], scope, steps, path[1:])
-            return
-        if last == "zip" and path and path[0] < len(node.args):
-            follow_iteration(tracer, node.args[path[0]], scope, steps, path[1:])
-            return
-        if last in vocabulary.PASS_THROUGH and node.args:
-            follow_iteration(tracer, node.args[0], scope, steps, path)
-            return
-        if isinstance(node.func, ast.Attribute) and last in ("items", "values"):
-            rest = path[1:] if last == "items" else path
-            follow_items(tracer, node.func.value, scope, steps, None, rest)
-            return
-        if last in ("parameters", "named_parameters", "buffers", "children", "modules") and isinstance(
-            node.func, ast.Attribute
-        ):
-            tracer._follow(node.func.value, scope, steps)
-            return
-    held = try_evaluate(node, scope)
-    if held is not MISSING and _is_loader(held):
-        steps.append(Step("loader", node, scope, value=held, path=path))
-        return
-    if values.is_tensor(held) or tracer.inference.device(node, scope) == tracer.bad:
-        tracer._follow(node, scope, steps)
-        return
-    if held is not MISSING and not values.is_container(held):
-        method = values.class_attribute(type(held), "__iter__") or values.class_attribute(
-            type(held), "__getitem__"
-        )
-        inner = enter_method(method, held, scope, tracer.sources) if hasattr(method, "__code__") else None
-        if inner is not None and not values.is_module(held):
-            if inner.source is not None and not _is_lib(inner):
-                _follow_yield(tracer, inner, steps, path)
-                return
-        if values.is_module(held):
-            tracer._follow(node, scope, steps)
-            return
-        if (
-            type(held).__name__ in ("list_iterator", "generator", "zip", "enumerate", "map")
-            or "DataLoader" in type(held).__name__
-        ):
-            _trace_name(tracer, node, scope, steps, path)
-            return
-        steps.append(Step("loader", node, scope, value=held, path=path))
-        return
-    follow_items(tracer, node, scope, steps, None, path)
-
-
-def _trace_name(
-    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
-) -> None:
-    """An iterator bound to a name: go on with what it iterates over."""
-    found = bindings_of(scope.node).get(node.id, []) if isinstance(node, ast.Name) else []
-    binding = reaching(scope.source, found, node) if found else None
-    if binding is not None and binding.value is not None and binding.kind == "assign":
-        steps.append(Step("assign", binding.value, scope, node.id, binding.stmt))  # type: ignore[attr-defined]
-        follow_iteration(tracer, binding.value, scope, steps, path)
-        return
-    if isinstance(node, ast.Name) and node.id in scope.bound:
-        argument = scope.bound[node.id]
-        steps.append(Step("parameter", argument.node, argument.scope, node.id, extra={"callee": scope}))
-        follow_iteration(tracer, argument.node, argument.scope, steps, path)
-        return
-    if isinstance(node, ast.Call):
-        inner = enter(node, scope, tracer.sources)
-        if inner is not None:
-            _follow_yield(tracer, inner, steps, path)
-            return
-    steps.append(Step("loader", node, scope, path=path))
-
-
-def _is_lib(scope: Scope) -> bool:
-    from .frames import is_library
-
-    return is_library(scope.source.path)
-
-
-def _is_loader(held: Any) -> bool:
-    return any(
-        c.__name__ in ("DataLoader", "_BaseDataLoaderIter")
-        for c in type.__getattribute__(type(held), "__mro__")
-    )
-
-
-def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
-    for value in returned(inner.node):
-        leaf = value
-        rest = path
-        while rest and isinstance(leaf, ast.Tuple | ast.List) and rest[0] < len(leaf.elts):
-            leaf, rest = leaf.elts[rest[0]], rest[1:]
-        if tracer._is_bad(leaf, inner) is False:
-            continue
-        steps.append(
-            Step(
-                "return",
-                leaf,
-                inner,
-                inner.function or "",
-                inner.source.statement(value),
-                extra={"yield": True},
-            )
-        )
-        tracer._follow(leaf, inner, steps, rest)
-        return
-    steps.append(Step("unknown", inner.node, inner))
 
 
 def follow_items(
@@ -156,13 +43,13 @@ def follow_items(
         steps.append(
             Step("item", node.elt, scope, "", scope.source.statement(node), extra={"comprehension": node})
         )
-        tracer._follow(node.elt, scope, steps, path)
+        tracer.follow(node.elt, scope, steps, path)
         return
     if isinstance(node, ast.DictComp):
         steps.append(
             Step("item", node.value, scope, "", scope.source.statement(node), extra={"comprehension": node})
         )
-        tracer._follow(node.value, scope, steps, path)
+        tracer.follow(node.value, scope, steps, path)
         return
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Add):
         follow_items(tracer, node.left, scope, steps, key, path)
@@ -179,7 +66,7 @@ def follow_items(
     if isinstance(node, ast.Subscript):
         follow_items(tracer, node.value, scope, steps, None, path)
         return
-    tracer._follow(node, scope, steps, path)
+    tracer.follow(node, scope, steps, path)
 
 
 def _pick(
@@ -190,7 +77,7 @@ def _pick(
     steps: list[Step],
     path: tuple[int, ...],
 ) -> None:
-    judged = [(tracer._is_bad(_into(e, path), scope), e) for e in elements]
+    judged = [(tracer.is_bad(_into(e, path), scope), e) for e in elements]
     chosen = next((e for bad, e in judged if bad), None) or next(
         (e for bad, e in judged if bad is None), None
     )
@@ -198,7 +85,7 @@ def _pick(
         steps.append(Step("unknown", whole, scope))
         return
     steps.append(Step("item", chosen, scope, "", scope.source.statement(whole), extra={"literal": whole}))
-    tracer._follow(chosen, scope, steps, path)
+    tracer.follow(chosen, scope, steps, path)
 
 
 def _into(node: ast.expr, path: tuple[int, ...]) -> ast.expr:
@@ -260,7 +147,7 @@ def _call_items(
             continue
         if (
             len(found) > 1
-            and tracer._is_bad(value, inner_scope) is False
+            and tracer.is_bad(value, inner_scope) is False
             and tracer.inference.device(value, inner_scope) != NOT_A_TENSOR
         ):
             continue
@@ -290,9 +177,9 @@ def _name_items(
         kind = "loop" if binding.kind == "loop" else "assign"
         steps.append(Step(kind, binding.value, scope, node.id, binding.stmt, path=binding.path))
         if binding.kind == "loop":
-            follow_iteration(tracer, binding.value, scope, steps, (*binding.path, *_key_path(key), *path))
+            tracer.iterate(binding.value, scope, steps, (*binding.path, *_key_path(key), *path))
         elif binding.path:
-            tracer._follow(binding.value, scope, steps, (*binding.path, *_key_path(key), *path))
+            tracer.follow(binding.value, scope, steps, (*binding.path, *_key_path(key), *path))
         else:
             follow_items(tracer, binding.value, scope, steps, key, path)
         return
@@ -301,7 +188,7 @@ def _name_items(
         steps.append(Step("parameter", argument.node, argument.scope, node.id, extra={"callee": scope}))
         follow_items(tracer, argument.node, argument.scope, steps, key if not argument.spread else None, path)
         return
-    outer = tracer._outer(node.id, scope)
+    outer = tracer.outer_binding(node.id, scope)
     if outer is None:
         steps.append(Step("unknown", node, scope, node.id))
         return
@@ -313,7 +200,7 @@ def _name_items(
         return
     steps.append(Step("assign", binding.value, outer_scope, node.id, binding.stmt))
     if binding.kind == "loop":
-        follow_iteration(tracer, binding.value, outer_scope, steps, binding.path)
+        tracer.iterate(binding.value, outer_scope, steps, binding.path)
     else:
         follow_items(tracer, binding.value, outer_scope, steps, key, path)
 
@@ -341,7 +228,7 @@ def follow_additions(
         ):
             if node.func.attr in ("append", "add", "appendleft", "insert") and node.args:
                 item = node.args[-1]
-            elif node.func.attr in ("extend", "update") and node.args and tracer._is_bad(node.args[0], scope):
+            elif node.func.attr in ("extend", "update") and node.args and tracer.is_bad(node.args[0], scope):
                 steps.append(
                     Step(
                         "item", node.args[0], scope, name, scope.source.statement(node), extra={"added": node}
@@ -358,10 +245,10 @@ def follow_additions(
         if item is None:
             continue
         leaf = _into(item, path)
-        if tracer._is_bad(leaf, scope) is False:
+        if tracer.is_bad(leaf, scope) is False:
             continue
         steps.append(Step("item", item, scope, name, scope.source.statement(node), extra={"added": node}))
-        tracer._follow(item, scope, steps, path)
+        tracer.follow(item, scope, steps, path)
         return True
     return False
 
@@ -377,10 +264,10 @@ def _attribute_items(
         return
     owner = try_evaluate(node.value, scope)
     if owner is MISSING:
-        tracer._follow(node, scope, steps, path)
+        tracer.follow(node, scope, steps, path)
         return
     for place in attributes.assignments(owner, node.attr, tracer.sources):
-        inner = tracer._method_scope(place, owner, node, scope)
+        inner = method_scope(tracer, place, owner, node, scope)
         steps.append(
             Step(
                 "attribute",
@@ -404,4 +291,4 @@ def _attribute_items(
                 return
         follow_items(tracer, place.node, inner, steps, key, path)
         return
-    tracer._follow(node, scope, steps, path)
+    tracer.follow(node, scope, steps, path)

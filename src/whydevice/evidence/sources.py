@@ -47,6 +47,10 @@ class SourceFile:
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self._parents.get(node)
 
+    def adopt(self, node: ast.AST, parent: ast.AST) -> None:
+        """Give a made-up node the place of a child of `parent`, so that its surroundings are found."""
+        self._parents[node] = parent
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         here = self._parents.get(node)
         while here is not None:

@@ -1,0 +1,129 @@
+"""The scopes of methods and functions that have returned, found through the calls that ran them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import attributes
+from .calls import bind_entered, enter
+from .evaluate import try_evaluate
+from .scopes import Scope, own_nodes
+from .sources import FunctionNode, ScopeNode
+from .steps import Step
+
+if TYPE_CHECKING:
+    from .origins import Tracer
+
+
+def method_scope(
+    tracer: Tracer, place: attributes.Assignment, owner: Any, node: ast.AST, scope: Scope
+) -> Scope:
+    """The method that holds an assignment, as it ran on `owner`: live, entered by a call that is seen, or bare."""
+    method = place.method
+    for live in tracer.live:
+        if method is not None and live.node is method and live.receiver is owner:
+            return live
+    holder = Scope(
+        place.source,
+        node_of(place),
+        globals_of(place.cls, scope),
+        caller=scope,
+        receiver=owner,
+        depth=scope.depth + 1,
+    )
+    if method is not None and method.name in ("__init__", "__post_init__"):
+        call = construction(tracer, node, scope)
+        if call is not None and isinstance(call.node, ast.Call):
+            entered = enter(call.node, call.scope, tracer.sources)
+            if entered is not None and entered.node is method:
+                entered.receiver = owner
+                return entered
+            if entered is not None:
+                inner = _super_scope(tracer, entered, method)
+                if inner is not None:
+                    inner.receiver = owner
+                    return inner
+    elif method is not None:
+        called = _method_call(tracer, method.name, owner)
+        if called is not None:
+            entered = enter(*called, tracer.sources)
+            if entered is not None and entered.node is method:
+                entered.receiver = owner
+                return entered
+    return holder
+
+
+def _super_scope(tracer: Tracer, entered: Scope, method: FunctionNode) -> Scope | None:
+    """A base class's `__init__`, entered through the `super().__init__(...)` of the one that was called."""
+    for inner in own_nodes(entered.node):
+        if (
+            isinstance(inner, ast.Call)
+            and isinstance(inner.func, ast.Attribute)
+            and inner.func.attr == "__init__"
+        ):
+            name = getattr(method, "name", "__init__")
+            deeper = Scope(
+                entered.source,
+                method,
+                entered.globals,
+                caller=entered,
+                call=inner,
+                depth=entered.depth + 1,
+            )
+            if name == "__init__":
+                bind_entered(deeper, inner, entered, method=True)
+                return deeper
+    return None
+
+
+def _method_call(tracer: Tracer, name: str, owner: Any) -> tuple[ast.Call, Scope] | None:
+    """A call `owner.name(...)` in a live frame that ran before the failure."""
+    for scope in reversed(tracer.live):
+        for inner in own_nodes(scope.node):
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and inner.func.attr == name
+            ):
+                if try_evaluate(inner.func.value, scope) is owner:
+                    return inner, scope
+    return None
+
+
+def returned_scope(tracer: Tracer, node: Any, live: Scope) -> Scope | None:
+    """The scope of a function that has returned, through a call of it in a live frame."""
+    for scope in reversed(tracer.live):
+        for inner in own_nodes(scope.node):
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name | ast.Attribute):
+                called = inner.func.id if isinstance(inner.func, ast.Name) else inner.func.attr
+                if called == getattr(node, "name", None):
+                    entered = enter(inner, scope, tracer.sources)
+                    if entered is not None and entered.node is node:
+                        return entered
+    return None
+
+
+def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:
+    """The call that constructed the object whose attribute an expression reads."""
+    base = node.value if isinstance(node, ast.Attribute) else node
+    saved, tracer.bad = tracer.bad, None
+    steps: list[Step] = []
+    try:
+        tracer.follow(base, scope, steps)
+    finally:
+        tracer.bad = saved
+    return next((s for s in steps if s.kind == "construct"), None)
+
+
+def node_of(place: attributes.Assignment) -> ScopeNode:
+    node = place.method or place.source.tree
+    assert node is not None  # a file whose text does not parse gives no assignments
+    return node
+
+
+def globals_of(cls: type, scope: Scope) -> dict[str, Any]:
+
+    module = sys.modules.get(type.__getattribute__(cls, "__dict__").get("__module__", ""))
+    return module.__dict__ if module is not None else scope.globals

@@ -1,0 +1,125 @@
+"""Follows what one turn of a loop takes from what it iterates over."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from . import values, vocabulary
+from .calls import enter, enter_method, returned
+from .containers import follow_items
+from .evaluate import call_name, try_evaluate
+from .frames import is_library
+from .scopes import MISSING, Scope, bindings_of, reaching
+from .steps import Step
+
+if TYPE_CHECKING:
+    from .origins import Tracer
+
+
+def follow_iteration(
+    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
+) -> None:
+    """What one turn of `for target in node` takes, `path` leading into the item."""
+    if isinstance(node, ast.Call):
+        name = call_name(node) or ""
+        last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        if last == "enumerate" and node.args and path and path[0] == 1:
+            follow_iteration(tracer, node.args[0], scope, steps, path[1:])
+            return
+        if last == "zip" and path and path[0] < len(node.args):
+            follow_iteration(tracer, node.args[path[0]], scope, steps, path[1:])
+            return
+        if last in vocabulary.PASS_THROUGH and node.args:
+            follow_iteration(tracer, node.args[0], scope, steps, path)
+            return
+        if isinstance(node.func, ast.Attribute) and last in ("items", "values"):
+            rest = path[1:] if last == "items" else path
+            follow_items(tracer, node.func.value, scope, steps, None, rest)
+            return
+        if last in ("parameters", "named_parameters", "buffers", "children", "modules") and isinstance(
+            node.func, ast.Attribute
+        ):
+            tracer.follow(node.func.value, scope, steps)
+            return
+    held = try_evaluate(node, scope)
+    if held is not MISSING and _is_loader(held):
+        steps.append(Step("loader", node, scope, value=held, path=path))
+        return
+    if values.is_tensor(held) or tracer.inference.device(node, scope) == tracer.bad:
+        tracer.follow(node, scope, steps)
+        return
+    if held is not MISSING and not values.is_container(held):
+        method = values.class_attribute(type(held), "__iter__") or values.class_attribute(
+            type(held), "__getitem__"
+        )
+        inner = enter_method(method, held, scope, tracer.sources) if hasattr(method, "__code__") else None
+        if inner is not None and not values.is_module(held):
+            if inner.source is not None and not is_library(inner.source.path):
+                _follow_yield(tracer, inner, steps, path)
+                return
+        if values.is_module(held):
+            tracer.follow(node, scope, steps)
+            return
+        if (
+            type(held).__name__ in ("list_iterator", "generator", "zip", "enumerate", "map")
+            or "DataLoader" in type(held).__name__
+        ):
+            _follow_iterator(tracer, node, scope, steps, path)
+            return
+        steps.append(Step("loader", node, scope, value=held, path=path))
+        return
+    follow_items(tracer, node, scope, steps, None, path)
+
+
+def _follow_iterator(
+    tracer: Tracer, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...]
+) -> None:
+    """An iterator bound to a name: go on with what it iterates over."""
+    found = bindings_of(scope.node).get(node.id, []) if isinstance(node, ast.Name) else []
+    binding = reaching(scope.source, found, node) if found else None
+    if binding is not None and binding.value is not None and binding.kind == "assign":
+        steps.append(Step("assign", binding.value, scope, node.id, binding.stmt))  # type: ignore[attr-defined]
+        follow_iteration(tracer, binding.value, scope, steps, path)
+        return
+    if isinstance(node, ast.Name) and node.id in scope.bound:
+        argument = scope.bound[node.id]
+        steps.append(Step("parameter", argument.node, argument.scope, node.id, extra={"callee": scope}))
+        follow_iteration(tracer, argument.node, argument.scope, steps, path)
+        return
+    if isinstance(node, ast.Call):
+        inner = enter(node, scope, tracer.sources)
+        if inner is not None:
+            _follow_yield(tracer, inner, steps, path)
+            return
+    steps.append(Step("loader", node, scope, path=path))
+
+
+def _is_loader(held: Any) -> bool:
+    return any(
+        c.__name__ in ("DataLoader", "_BaseDataLoaderIter")
+        for c in type.__getattribute__(type(held), "__mro__")
+    )
+
+
+def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+    for value in returned(inner.node):
+        leaf = value
+        rest = path
+        while rest and isinstance(leaf, ast.Tuple | ast.List) and rest[0] < len(leaf.elts):
+            leaf, rest = leaf.elts[rest[0]], rest[1:]
+        if tracer.is_bad(leaf, inner) is False:
+            continue
+        steps.append(
+            Step(
+                "return",
+                leaf,
+                inner,
+                inner.function or "",
+                inner.source.statement(value),
+                extra={"yield": True},
+            )
+        )
+        tracer.follow(leaf, inner, steps, rest)
+        return
+    steps.append(Step("unknown", inner.node, inner))
