@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .. import edits
 from ..evidence import values
@@ -13,15 +14,22 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import Inference, current_index
 from ..evidence.scopes import MISSING, Scope
+from ..evidence.sources import SourceFile
 from ..evidence.steps import Step
 from ._finding import Mend
 
 SUITES = ("body", "orelse", "finalbody", "handlers")
 
 
+# Several edits are made in one file: it is read once for each explanation, and goes with what was read of it.
+_editable: WeakKeyDictionary[SourceFile, edits.Source] = WeakKeyDictionary()
+
+
 def source_of(scope: Scope) -> edits.Source:
     """The file of a scope as text that can be edited. Raises EditError."""
-    return edits.Source.read(scope.source.path)
+    if scope.source not in _editable:
+        _editable[scope.source] = edits.Source.read(scope.source.path)
+    return _editable[scope.source]
 
 
 def near_names(evidence: Evidence) -> set[str]:

@@ -41,7 +41,7 @@ def method_scope(
                 entered.receiver = owner
                 return entered
             if entered is not None:
-                inner = _super_scope(tracer, entered, method)
+                inner = _super_scope(entered, method)
                 if inner is not None:
                     inner.receiver = owner
                     return inner
@@ -55,7 +55,7 @@ def method_scope(
     return holder
 
 
-def _super_scope(tracer: Tracer, entered: Scope, method: FunctionNode) -> Scope | None:
+def _super_scope(entered: Scope, method: FunctionNode) -> Scope | None:
     """A base class's `__init__`, entered through the `super().__init__(...)` of the one that was called."""
     for inner in own_nodes(entered.node):
         if (
