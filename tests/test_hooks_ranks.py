@@ -14,6 +14,9 @@ from processes import environment, run
 
 SCRIPT = """\
 import {module}, os, sys, time
+from whydevice.catch import ranks
+if not sys.argv[1:]:
+    ranks.PATIENCE = 60  # all fail: a loaded machine may start them far apart, and the first is to be waited for
 import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -49,9 +52,24 @@ def test_the_lowest_failing_rank_reports_for_the_node(tmp_path: Path) -> None:
 
 
 def test_a_lower_rank_that_does_not_fail_is_not_waited_for(tmp_path: Path) -> None:
-    done = _torchrun(tmp_path, "0")
+    # Only rank 1 fails: once a rank has ended, torchrun ends the others, whatever they were waiting for.
+    done = _torchrun(tmp_path, "0", "2", "3")
     full = re.findall(r"^\[rank(\d)\]: whydevice: (?!rank)", done.stderr, re.M)
     assert full == ["1"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ranks find each other by abstract sockets")
+def test_a_rank_leaves_the_report_to_any_lower_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whydevice.catch import ranks
+
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for local, first in ((1, True), (2, False), (3, False)):
+        monkeypatch.setenv("RANK", str(local))
+        monkeypatch.setenv("LOCAL_RANK", str(local))
+        assert ranks.reports() is first
+    for held in ranks._held:
+        held.close()
+    ranks._held.clear()
 
 
 def test_the_error_file_of_record_is_as_without_us(tmp_path: Path) -> None:
