@@ -13,6 +13,7 @@ from .scopes import MISSING, Argument, Scope, bindings_of, reaching
 from .sources import FunctionNode, Sources
 
 MOST_DEPTH = 12
+MOST_SPREAD = 16
 
 
 def live_scopes(frames: list[LiveFrame], sources: Sources) -> list[Scope]:
@@ -63,6 +64,10 @@ def spread_arguments(call: ast.Call, scope: Scope) -> tuple[list[Argument], dict
         held = try_evaluate(node.value, scope)
         if held is not MISSING:
             positional += [Argument(node.value, scope, spread="*", key=key) for key, _ in values.items(held)]
+        elif node is call.args[-1]:  # the tuple is gone, so its length is too: it fills what has no default
+            positional += [
+                Argument(node.value, scope, spread="*", key=key, guessed=True) for key in range(MOST_SPREAD)
+            ]
     for keyword in call.keywords:
         if keyword.arg is not None:
             keywords[keyword.arg] = Argument(keyword.value, scope)
@@ -115,8 +120,10 @@ def bind(scope: Scope, call: ast.Call, caller: Scope) -> None:
             scope.receiver = scope.locals.get(params[0].arg, MISSING)
     if through_partial:
         return
+    optional = _with_default(scope.node)
     for name, argument in zip(names, positional, strict=False):
-        scope.bound[name] = argument
+        if not (argument.guessed and name in optional):
+            scope.bound[name] = argument
     known = {*names, *(p.arg for p in scope.node.args.kwonlyargs)}
     for name, argument in keywords.items():
         if name in known:
@@ -285,13 +292,22 @@ def bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) -> 
         else:
             entered.bound[names[0]] = Argument(func, scope)
         names = names[1:]
+    optional = _with_default(entered.node)
     for name, argument in zip(names, positional, strict=False):
-        entered.bound[name] = argument
+        if not (argument.guessed and name in optional):
+            entered.bound[name] = argument
     every = {p.arg for p in entered.parameters()}
     for name, argument in keywords.items():
         if name in every:
             entered.bound[name] = argument
     _bind_defaults(entered)
+
+
+def _with_default(node: ast.AST) -> set[str]:
+    """The positional parameters that have a default."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or not node.args.defaults:
+        return set()
+    return {p.arg for p in [*node.args.posonlyargs, *node.args.args][-len(node.args.defaults) :]}
 
 
 def _kwonly(node: ast.AST) -> list[ast.arg]:

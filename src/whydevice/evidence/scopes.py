@@ -27,6 +27,7 @@ class Argument:
     default: bool = False
     spread: str = ""  # `*` or `**` when the node is the whole tuple or mapping that was spread
     key: object = None  # the index or key within it
+    guessed: bool = False  # the length of what was spread is not known
 
 
 @dataclass

@@ -1,0 +1,69 @@
+"""The way from a container to a tensor in it, and the place that let the tensor through when the container was moved."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import values
+from .scopes import MISSING, Scope
+
+MOST_LEVELS = 5
+
+
+@dataclass
+class Link:
+    """One level of the way from a container to the tensor in it: the value there and the key that leads on."""
+
+    value: Any
+    key: object = None
+
+
+@dataclass
+class Gap:
+    """The place that let a tensor through unmoved.
+
+    `kind`: element (an item of a literal or call), condition (a test that left it out), names (a literal of the keys to
+    move), statement (the assignments that move the others), keyword (a copy with some fields replaced), branch (a test
+    of types that has no case for the container). `sibling` is a move that stands beside it.
+    """
+
+    kind: str
+    node: ast.AST
+    scope: Scope
+    way: list[Link]
+    sibling: ast.Call | None = None
+    owner: ast.expr | None = None
+    known: dict[str, Any] = field(default_factory=dict)
+    function: str = ""
+
+
+def way_to(root: Any, tensor: Any, levels: int = MOST_LEVELS) -> list[Link] | None:
+    """The way from a value to a tensor in it, by identity; the tensor itself is the last link."""
+    if root is tensor:
+        return [Link(root)]
+    if levels == 0 or root is MISSING or values.is_tensor(root) or values.is_module(root):
+        return None
+    for key, item in parts(root):
+        found = way_to(item, tensor, levels - 1)
+        if found is not None:
+            return [Link(root, key), *found]
+    return None
+
+
+def parts(value: Any) -> Iterator[tuple[object, Any]]:
+    """The items of a container, or the attributes of a plain object (a namedtuple's under both)."""
+    kind = type(value)
+    if values.is_tensor(value) or values.is_module(value) or isinstance(value, type):
+        return
+    fields = values.class_attribute(kind, "_fields") if issubclass(kind, tuple) else None
+    if type(fields) is tuple:
+        yield from zip(fields, tuple.__iter__(value), strict=False)
+        return
+    yield from values.items(value)
+    if kind.__module__ not in ("builtins", "types", "collections", "functools"):
+        yield from list(values.instance_dict(value).items())
+    elif kind.__name__ == "SimpleNamespace":
+        yield from list(vars(value).items())
