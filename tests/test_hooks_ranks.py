@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processes import environment, run
+from processes import LIGHT, environment, run
 
 SCRIPT = """\
 import {module}, os, sys, time
@@ -58,20 +60,6 @@ def test_a_lower_rank_that_does_not_fail_is_not_waited_for(tmp_path: Path) -> No
     assert full == ["1"]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ranks find each other by abstract sockets")
-def test_a_rank_leaves_the_report_to_any_lower_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from whydevice.catch import ranks
-
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    for local, first in ((1, True), (2, False), (3, False)):
-        monkeypatch.setenv("RANK", str(local))
-        monkeypatch.setenv("LOCAL_RANK", str(local))
-        assert ranks.reports() is first
-    for held in ranks._held:
-        held.close()
-    ranks._held.clear()
-
-
 def test_the_error_file_of_record_is_as_without_us(tmp_path: Path) -> None:
     files = []
     for module in ("json", "whydevice"):
@@ -92,12 +80,13 @@ def test_the_error_file_of_record_is_as_without_us(tmp_path: Path) -> None:
 
 
 def test_the_rank_is_read_from_each_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whydevice import guard
     from whydevice.catch import ranks
 
     for name in (*ranks._RANK, *ranks._LOCAL, *ranks._SIZE):
         monkeypatch.delenv(name, raising=False)
+    assert guard._LAUNCHED == ranks._RANK
     assert ranks.rank() is None
-    assert ranks.reports()
     for rank, size in zip(ranks._RANK, ranks._SIZE, strict=True):
         with monkeypatch.context() as context:
             context.setenv(rank, "3")
@@ -105,3 +94,163 @@ def test_the_rank_is_read_from_each_launcher(monkeypatch: pytest.MonkeyPatch) ->
             assert ranks.rank() == 3
             context.setenv(size, "1")
             assert ranks.rank() is None
+
+
+# What ranks do when they fail, without torch: processes that start at once and fail when they are told to.
+RANK = (
+    LIGHT.replace("import sys", "import os, sys, time", 1)
+    + """\
+import whydevice
+from whydevice.catch import ranks
+class Explanation:
+    headline, cause = "an explanation", None
+    def __radd__(self, text): return text + self.headline
+_fake("whydevice.explain", explain=lambda exc: Explanation())
+ranks.PATIENCE = float(sys.argv[1])
+if len(sys.argv) > 2:
+    write = sys.modules["whydevice.render.terminal"].write
+    def slowly(*args):
+        print("writing", flush=True)
+        sys.stdin.read(1)
+        write(*args)
+    _fake("whydevice.render.terminal", write=slowly)
+print("ready", flush=True)
+sys.stdin.read(1)
+shifted(3)
+"""
+)
+
+
+class _Rank:
+    """A process that is a rank of a run of eight."""
+
+    def __init__(self, folder: Path, rank: int, patience: float, *, slow: bool = False) -> None:
+        (folder / "rank.py").write_text(RANK)
+        env = environment(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="8", MASTER_PORT=str(folder))
+        self.process = subprocess.Popen(
+            [sys.executable, "rank.py", str(patience), *["slow"] * slow],
+            cwd=folder, env=env, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def says(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
+
+    def traceback(self) -> None:
+        """Wait until the traceback was printed: from then on the rank waits for its turn."""
+        assert self.process.stderr is not None
+        while not self.process.stderr.readline().startswith("RuntimeError"):
+            pass
+
+    def said(self) -> str:
+        """The line that it said in the end."""
+        _, error = self.process.communicate(timeout=60)
+        assert self.process.returncode == 1
+        [line] = [line for line in error.splitlines() if line.startswith("whydevice: ")]
+        return line.removeprefix("whydevice: ")
+
+
+FULL = "an explanation"
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="ranks find each other by abstract sockets"
+)
+
+
+def _started(folder: Path, patience: float, *numbers: int, slow: int = -1) -> list[_Rank]:
+    ranks = [_Rank(folder, number, patience, slow=number == slow) for number in numbers]
+    assert [rank.says() for rank in ranks] == ["ready"] * len(ranks)
+    return ranks
+
+
+@linux
+@pytest.mark.parametrize("patience", [0, 0.01, 60])
+def test_whenever_they_fail_exactly_one_reports(patience: float, tmp_path: Path) -> None:
+    ranks = _started(tmp_path, patience, 3, 0, 2, 1)
+    for rank in ranks:
+        rank.go()
+    said = [rank.said() for rank in ranks]
+    assert said.count(FULL) == 1, said
+    if patience == 60:
+        assert said[1] == FULL
+        assert re.fullmatch(r"rank 3: an explanation; (rank 0|another rank) reports in full", said[0])
+
+
+@linux
+def test_no_rank_ends_before_the_report_is_written(tmp_path: Path) -> None:
+    first, second, reporter = _started(tmp_path, 60, 2, 1, 0, slow=0)
+    for rank in (first, second, reporter):
+        rank.go()
+    assert reporter.says() == "writing"
+    first.traceback()
+    second.traceback()
+    assert first.process.poll() is second.process.poll() is None
+    reporter.go()
+    assert reporter.said() == FULL
+    for rank in (first, second):
+        assert rank.said().endswith("reports in full")
+
+
+@linux
+def test_a_rank_that_is_told_to_end_while_it_waits_reports_at_once(tmp_path: Path) -> None:
+    [rank] = _started(tmp_path, 60, 3)
+    rank.go()
+    rank.traceback()
+    while "failed" not in Path("/proc/net/unix").read_text():  # it takes its name a moment later
+        pass
+    rank.process.terminate()
+    assert rank.said() == FULL
+
+
+@linux
+def test_when_the_reporter_is_killed_another_rank_reports(tmp_path: Path) -> None:
+    other, reporter = _started(tmp_path, 0.01, 2, 1, slow=1)
+    reporter.go()
+    assert reporter.says() == "writing"
+    other.go()
+    other.traceback()
+    reporter.process.kill()
+    assert other.said() == FULL
+    reporter.process.communicate()
+
+
+@linux
+def test_a_rank_reports_all_its_errors_or_none(tmp_path: Path) -> None:
+    # Two threads of one rank fail; the other rank learns of one report.
+    script = RANK.replace(
+        "shifted(3)\n",
+        "import threading\nfor _ in 'ab':\n"
+        "    t = threading.Thread(target=shifted, args=(3,)); t.start(); t.join()\n",
+    )
+    (tmp_path / "script.py").write_text(script)
+    env = environment(RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", MASTER_PORT=str(tmp_path))
+    done = run("script.py", "0", cwd=tmp_path, env=env, input="x")
+    assert done.stderr.count("\nwhydevice: an explanation\n") == 2
+
+
+@linux
+def test_mpirun(tmp_path: Path) -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    (tmp_path / "script.py").write_text(RANK.replace("sys.stdin.read(1)\nshifted", "shifted"))
+    command = [
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-n",
+        "3",
+        sys.executable,
+        "script.py",
+        "60",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    said = re.findall(r"^whydevice: (.*)", done.stderr, re.M)
+    assert said.count(FULL) == 1, done.stderr
+    assert done.returncode == 1

@@ -29,6 +29,8 @@ _WORDS = (
 )  # fmt: skip
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
+_LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+"""What a launcher of ranks sets: torchrun and accelerate, Open MPI, MPICH, Slurm."""
 _IN_TRACEBACKS = ("whydevice.run", "whydevice.simulate", "whydevice.catch.watch")
 """The modules of ours that call the user's code."""
 _TRACEBACK = BaseException.__dict__["__traceback__"]
@@ -205,12 +207,15 @@ def write(explanation: Explanation) -> None:
     stream = sys.stderr
     if stream is None:
         return
-    if "RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or "SLURM_PROCID" in os.environ:
+    if any(name in os.environ for name in _LAUNCHED):
         from .catch import ranks
 
-        if not ranks.reports():
-            print("\n" + ranks.line(explanation), file=stream, flush=True)
-            return
+        ranks.write(explanation, stream, lambda: _write_in_full(explanation, stream))
+    else:
+        _write_in_full(explanation, stream)
+
+
+def _write_in_full(explanation: Explanation, stream: Any) -> None:
     from .render import terminal
 
     terminal.write(explanation, stream, settings.color)
