@@ -18,6 +18,7 @@ from .evidence.scopes import MISSING, Scope
 from .types import Also, Cause, Culprit, Environment, Explanation, Fix, Kind, Operand, Place
 
 MOST_TRAIL = 6
+MOST_ITEMS = 4
 
 
 def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) -> Explanation:
@@ -78,9 +79,24 @@ def _headline(evidence: Evidence, finding: Finding | None, culprit: Culprit | No
     other = _other(evidence)
     where = f"`{other}` is on {culprit.wanted}" if other else f"the other operands are on {culprit.wanted}"
     verb = "needs to be" if evidence.direction == "wording" else ""
+    name = _named(evidence, culprit)
     if verb:
-        return f"`{culprit.expression}` is on {culprit.device}, but it has to be on {culprit.wanted}"
-    return f"`{culprit.expression}` is on {culprit.device}, but {where}"
+        return f"`{name}` is on {culprit.device}, but it has to be on {culprit.wanted}"
+    return f"`{name}` is on {culprit.device}, but {where}"
+
+
+def _named(evidence: Evidence, culprit: Culprit) -> str:
+    """The culprit, or the item of it that is meant where a container holds tensors of several devices."""
+    wrong = evidence.wrong
+    if wrong is None or wrong.held is None or wrong.leaf.is_tensor or wrong.leaf.is_module:
+        return culprit.expression
+    if wrong.expression != culprit.expression or len(wrong.leaf.devices()) < 2:
+        return culprit.expression
+    return _item_of(culprit.expression, wrong.held.path)
+
+
+def _item_of(expression: str, path: str) -> str:
+    return f"{expression}{path}" if path.startswith("[") else f"{expression}.{path}"
 
 
 def _other(evidence: Evidence) -> str | None:
@@ -190,14 +206,17 @@ def _operands(evidence: Evidence, culprit: Culprit | None) -> tuple[Operand, ...
                 continue
             found.append(_operand(leaf, culprit))
             if not (leaf.is_tensor or leaf.is_module):
-                found += _items(leaf)
+                found += _items(leaf, evidence.wrong_device)
     return tuple(dict.fromkeys(found))
 
 
-def _items(leaf: Leaf) -> list[Operand]:
+def _items(leaf: Leaf, wrong_device: str | None) -> list[Operand]:
+    """The first few tensors in a container, those on the wrong device before any other, in their order."""
+    order = sorted(range(len(leaf.held)), key=lambda at: (leaf.held[at].device != wrong_device, at))
+    shown = [leaf.held[at] for at in sorted(order[:MOST_ITEMS])]
     return [
         Operand(
-            f"{leaf.expression}{h.path if h.path.startswith('[') else '.' + h.path}",
+            _item_of(leaf.expression, h.path),
             h.device,
             _kind(h.kind),
             None,
@@ -208,7 +227,7 @@ def _items(leaf: Leaf) -> list[Operand]:
             False,
             values.describe(h.tensor),
         )
-        for h in leaf.held[:4]
+        for h in shown
     ]
 
 
@@ -218,11 +237,11 @@ def _kind(text: str) -> Kind:
 
 def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
     tensor = leaf.value if leaf.is_tensor else None
-    kind: Kind = "module" if leaf.is_module else "unknown" if leaf.value is MISSING else "tensor"
+    kind: Kind = "module" if leaf.is_module else "unknown"
     if tensor is not None:
         kind = _tensor_kind(leaf)
     device = leaf.device
-    if leaf.is_module and device is None:
+    if device is None:
         device = ", ".join(sorted(leaf.devices())) or None
     role = leaf.role if leaf.role is not None and not leaf.role.isdigit() else None
     what = values.describe(leaf.value) if tensor is not None or leaf.is_module else type(leaf.value).__name__

@@ -12,7 +12,7 @@ from ..evidence.attributes import class_source
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.frames import is_library
-from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend
 from ._moves import moves_in, source_of, suite_of
@@ -101,6 +101,8 @@ def same_block(scope: Scope, first: ast.stmt, second: ast.stmt) -> bool:
 def value_now(node: ast.AST, scope: Scope) -> Any:
     """What a place holds at the time of the error, whatever it held where the node stands; MISSING when unknown."""
     if isinstance(node, ast.Name):
+        if scope.frame is None and node.id in bindings_of(scope.node):
+            return MISSING  # a local of a function that has returned
         return scope.locals.get(node.id, scope.globals.get(node.id, MISSING))
     if isinstance(node, ast.Attribute):
         try:

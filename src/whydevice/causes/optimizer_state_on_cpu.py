@@ -32,7 +32,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import keyword
-from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ._finding import Finding, Mend
 from ._moves import source_of
 from ._order import (
@@ -44,6 +44,7 @@ from ._order import (
     same_block,
     state_sources,
     user_scopes,
+    value_now,
 )
 
 NAME = "optimizer-state-on-cpu"
@@ -175,6 +176,8 @@ def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
 
 def _moves_parameters(call: ast.Call, scope: Scope, stale: Stale, modules: set[str]) -> bool:
     held = try_evaluate(moved(call), scope)
+    if held is MISSING:
+        held = value_now(moved(call), scope)  # `model = model.to(d)`: a module stays the same object
     if held is not MISSING:
         return holds_any(held, stale.parameters)
     return ast.unparse(moved(call)) in modules
@@ -189,9 +192,17 @@ def _loads(scope: Scope, stale: Stale) -> list[ast.stmt]:
         func = node.value.func
         if isinstance(func, ast.Attribute) and func.attr == "load_state_dict":
             held = try_evaluate(func.value, scope)
+            if held is MISSING and _last_bound_before(scope, func.value):
+                held = value_now(func.value, scope)
             if held is stale.optimizer or (held is MISSING and _constructed_as(scope, func.value, stale)):
                 found.append(node)
     return sorted(found, key=position)
+
+
+def _last_bound_before(scope: Scope, name: ast.expr) -> bool:
+    """Whether a name is not bound again below here, so that what it holds now is what was meant."""
+    bound = bindings_of(scope.node).get(name.id, []) if isinstance(name, ast.Name) else []
+    return bool(bound) and all(b.position < position(name) for b in bound)
 
 
 def _constructed_as(scope: Scope, name: ast.expr, stale: Stale) -> bool:
