@@ -291,8 +291,7 @@ def _fix(mend: Mend) -> Fix | None:
     if not mend.edits:
         return Fix(mend.title, "manual", reason=mend.reason) if mend.reason else None
     try:
-        edits.plan(mend.edits)
-        diff = edits.unified_diff(mend.edits, os.getcwd())
+        diff = edits.unified_diff(mend.edits, os.getcwd(), {mend.scope.source.path: mend.scope.source})
     except (edits.EditError, OSError):
         return None
     return Fix(mend.title, mend.applicability, tuple(mend.edits), diff, None, mend.reason)
@@ -306,7 +305,7 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 
 def _sources(evidence: Evidence) -> dict[str, str]:
     return {
-        s.source.path: "".join(s.source.lines)
+        s.source.path: s.source.text.replace("\r\n", "\n").replace("\r", "\n")
         for s in evidence.scopes
         if s.live is not None and not s.live.library
     }

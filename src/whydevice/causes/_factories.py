@@ -13,7 +13,7 @@ from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ..types import Edit
 from ._finding import Mend
-from ._moves import appended, best_anchor, move_text, source_of
+from ._moves import appended, best_anchor, move_text
 
 
 def factory_mend(
@@ -28,7 +28,7 @@ def factory_mend(
     anchor = best_anchor(evidence, root.scope, call)
     if anchor is None or not (last_resort or usable(anchor, root, evidence)):
         return None
-    source = source_of(root.scope)
+    source = root.scope.source
     if keyword(call, "generator") is not None:
         text = move_text(evidence, root.scope, call, anchor)
         return (
@@ -84,20 +84,20 @@ def _given_device(evidence: Evidence, root: Step, given: ast.expr) -> Mend | Non
             place = Step("construct", scope.call, scope.caller)
             anchor = best_anchor(evidence, scope.caller, scope.call)
             if place.editable and anchor is not None:
-                made = edits.add_keyword(source_of(scope.caller), scope.call, given.id, anchor.text)
+                made = edits.add_keyword(scope.caller.source, scope.call, given.id, anchor.text)
                 return Mend(f"pass the device as `{given.id}`", made, scope.call, scope.caller)
             return None
         if not argument.default and not argument.spread:
             place = Step("parameter", argument.node, argument.scope)
             anchor = best_anchor(evidence, argument.scope, argument.node)
             if place.editable and anchor is not None:
-                made = edits.replace_node(source_of(argument.scope), argument.node, anchor.text)
+                made = edits.replace_node(argument.scope.source, argument.node, anchor.text)
                 return Mend("pass the device where it is used", made, argument.node, argument.scope)
         return None
     anchor = best_anchor(evidence, scope, root.node)
     if anchor is None or not root.editable:
         return None
-    made = edits.replace_node(source_of(scope), given, anchor.text)
+    made = edits.replace_node(scope.source, given, anchor.text)
     return Mend("make it on the device where it is used", made, root.node, scope)
 
 

@@ -19,7 +19,6 @@ from ._moves import (
     moved_in_call,
     moves_in,
     sibling_move,
-    source_of,
     target_names,
     text_of_move,
 )
@@ -117,7 +116,7 @@ def loader_mend(evidence: Evidence, root: Step, steps: list[Step]) -> Mend | Non
     if container:
         return None
     line = f"{', '.join(ordered)} = {', '.join(n + text for n in ordered)}"
-    made = edits.insert_at_suite_start(source_of(loop.scope), loop.stmt, line)
+    made = edits.insert_at_suite_start(loop.scope.source, loop.stmt, line)
     return Mend("move the batch where it is taken from the loader", made, first, loop.scope)
 
 
@@ -236,7 +235,7 @@ def from_dataset(steps: list[Step]) -> Step | None:
 
 def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None = None) -> Mend | None:
     """Append a move to what a statement binds, or add one below where it is unpacked or looped over."""
-    source = source_of(step.scope)
+    source = step.scope.source
     title = "move it where it is bound"
     if isinstance(step.stmt, ast.For | ast.AsyncFor) and step.kind == "loop":
         line = f"{step.name} = {step.name}{text}"

@@ -12,7 +12,7 @@ from ..evidence.operands import Held, Leaf
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._moves import move_text, source_of
+from ._moves import move_text
 
 
 def wrong_module(evidence: Evidence) -> tuple[Leaf, Any, Held | None] | None:
@@ -51,5 +51,5 @@ def appended_move(
     text = move_text(evidence, scope, node)
     if text is None:
         return None
-    made = edits.append_method(source_of(scope), node, text)
+    made = edits.append_method(scope.source, node, text)
     return Mend(title, made, node, scope)

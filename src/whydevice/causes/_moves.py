@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from .. import edits
 from ..evidence import values
@@ -14,22 +13,10 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import Inference, current_index
 from ..evidence.scopes import MISSING, Scope
-from ..evidence.sources import SourceFile
 from ..evidence.steps import Step
 from ._finding import Mend
 
 SUITES = ("body", "orelse", "finalbody", "handlers")
-
-
-# Several edits are made in one file: it is read once for each explanation, and goes with what was read of it.
-_editable: WeakKeyDictionary[SourceFile, edits.Source] = WeakKeyDictionary()
-
-
-def source_of(scope: Scope) -> edits.Source:
-    """The file of a scope as text that can be edited. Raises EditError."""
-    if scope.source not in _editable:
-        _editable[scope.source] = edits.Source.read(scope.source.path)
-    return _editable[scope.source]
 
 
 def near_names(evidence: Evidence) -> set[str]:
@@ -62,7 +49,7 @@ def move_text(evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | No
 
 def writes_cuda_calls(scope: Scope) -> bool:
     """Whether the file moves things by `.cuda()` rather than by `.to(...)`."""
-    text = "".join(scope.source.lines)
+    text = scope.source.text
     return text.count(".cuda(") > text.count(".to(")
 
 
@@ -80,9 +67,11 @@ def moves_in(nodes: list[ast.AST]) -> Iterator[ast.Call]:
 def text_of_move(call: ast.Call, scope: Scope) -> str:
     """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype."""
     assert isinstance(call.func, ast.Attribute)
-    kept = [scope.source.text(a) for a in call.args[:1]]
+    kept = [scope.source.one_line(a) for a in call.args[:1]]
     kept += [
-        f"{k.arg}={scope.source.text(k.value)}" for k in call.keywords if k.arg in ("device", "non_blocking")
+        f"{k.arg}={scope.source.one_line(k.value)}"
+        for k in call.keywords
+        if k.arg in ("device", "non_blocking")
     ]
     return f".{call.func.attr}({', '.join(kept)})"
 
@@ -113,7 +102,7 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
     )
     if not (has_move(try_evaluate(step.node, step.scope)) and has_move(now)):
         return None
-    made = edits.append_method(source_of(step.scope), step.node, text)
+    made = edits.append_method(step.scope.source, step.node, text)
     return Mend(title, made, step.node, step.scope)
 
 

@@ -15,7 +15,7 @@ from ..evidence.frames import is_library
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._moves import moves_in, source_of, suite_of
+from ._moves import moves_in, suite_of
 
 
 def move_statements(evidence: Evidence, scope: Scope) -> Iterator[tuple[ast.Call, ast.stmt]]:
@@ -68,7 +68,7 @@ def user_scopes(evidence: Evidence, steps: list[Step]) -> list[Scope]:
 
 def after_move(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
     """Let the capture stand after the move: put one of the two on the other side, whichever is possible."""
-    source = source_of(scope)
+    source = scope.source
     for below in (True, False):
         title = "put it after the move" if below else "move the module before it is copied"
         try:
@@ -85,7 +85,7 @@ def after_move(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
 
 def before_capture(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
     """Put the move above the capture; where names stand in the way, the capture below the move."""
-    source = source_of(scope)
+    source = scope.source
     try:
         made = edits.move_statement(source, move, before=capture)
     except edits.EditError:

@@ -11,7 +11,6 @@ from ..evidence.scopes import Scope
 from ._facts import Unregistered, unregistered
 from ._finding import Finding, Mend
 from ._modules import wrong_module
-from ._moves import source_of
 
 CONTAINERS = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}
 
@@ -46,7 +45,7 @@ def _edit(evidence: Evidence, holder: Unregistered, finding: Finding) -> None:
 
 
 def _mends(holder: Unregistered, value: ast.expr, statement: ast.stmt, scope: Scope) -> list[Mend]:
-    source = source_of(scope)
+    source = scope.source
     try:
         make = edits.list_to_modulelist if holder.kind == "list" else edits.dict_to_moduledict
         made = make(source, value)

@@ -27,7 +27,6 @@ from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
 from ..evidence.scopes import Scope
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "autograd-device"
 TITLE = "a gradient came back on the wrong device"
@@ -52,7 +51,7 @@ def find(evidence: Evidence) -> Finding | None:
             return None
         result = result.elts[index]
     parameters = scope.parameters()
-    text = scope.source.text(result)
+    text = scope.source.one_line(result)
     finding = Finding(
         certainty="likely",
         culprit=text,
@@ -62,7 +61,7 @@ def find(evidence: Evidence) -> Finding | None:
         root_note="returned on the wrong device",
     )
     if len(parameters) > 1 and not is_library(scope.source.path):
-        made = edits.append_method(source_of(scope), result, f".to({parameters[1].arg}.device)")
+        made = edits.append_method(scope.source, result, f".to({parameters[1].arg}.device)")
         finding.mends.append(Mend("return it where the gradient came from", made, result, scope))
     return finding
 

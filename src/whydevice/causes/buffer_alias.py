@@ -24,7 +24,6 @@ from ..evidence import attributes, values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import dotted
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "buffer-alias"
 TITLE = "a second name for a buffer kept the tensor from before the move"
@@ -45,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
         root_note="a second name for the buffer: .to() gives the buffer a new tensor",
     )
     if step.editable and isinstance(step.stmt, ast.stmt):
-        source = source_of(step.scope)
+        source = step.scope.source
         made = edits.attribute_to_buffer(source, step.stmt, persistent=False, attributes=(step.name,))
         made = tuple(made) + tuple(edits.append_method(source, step.node, ".clone()"))
         try:

@@ -24,7 +24,6 @@ import ast
 from .. import edits
 from ..evidence.collect import Evidence
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "cpu-only-argument"
 TITLE = "an argument that has to be on the CPU is on the GPU"
@@ -50,6 +49,6 @@ def find(evidence: Evidence) -> Finding | None:
         root_note="has to be on cpu here",
     )
     if isinstance(leaf.node, ast.expr):
-        made = edits.append_method(source_of(leaf.scope), leaf.node, ".cpu()")
+        made = edits.append_method(leaf.scope.source, leaf.node, ".cpu()")
         finding.mends.append(Mend("pass a copy on the CPU", made, leaf.node, leaf.scope))
     return finding

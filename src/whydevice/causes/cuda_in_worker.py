@@ -27,7 +27,6 @@ from ..evidence.scopes import Scope, own_nodes
 from ..evidence.sources import is_regular_file
 from ..messages import frames_in_text
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "cuda-in-worker"
 TITLE = "a DataLoader's worker used CUDA"
@@ -44,9 +43,9 @@ def find(evidence: Evidence) -> Finding | None:
     if place is None:
         return None
     source = evidence.sources.get(place.file)
-    if source is None or source.tree is None:
+    if source is None:
         return None
-    statement = source.statement_at(source.tree, place.line)
+    statement = source.statement_at(source.tree_at(place.line), place.line)
     node = source.scope(statement) if statement is not None else None
     if statement is None or node is None:
         return None
@@ -54,7 +53,7 @@ def find(evidence: Evidence) -> Finding | None:
     scope = Scope(source, node, names)
     moves = _moves(scope)
     here = [m for m in moves if source.statement(m) is statement]
-    text = source.text(here[0]) if here else source.text(statement)
+    text = source.one_line(here[0]) if here else source.one_line(statement)
     finding = Finding(
         culprit=text,
         headline=f"`{text}` used CUDA in a DataLoader's worker process",
@@ -63,7 +62,7 @@ def find(evidence: Evidence) -> Finding | None:
         root_note="runs in a worker, where CUDA cannot be used",
     )
     if here and not is_library(place.file) and is_regular_file(place.file):
-        made = tuple(e for m in moves for e in edits.delete_method_call(source_of(scope), m))
+        made = tuple(e for m in moves for e in edits.delete_method_call(scope.source, m))
         finding.mends.append(
             Mend("leave it on the CPU in the worker; the training loop moves the batch", made, here[0], scope)
         )

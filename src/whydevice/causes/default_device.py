@@ -25,7 +25,6 @@ from .. import edits
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "default-device"
 TITLE = "the default device does not reach this call"
@@ -47,6 +46,6 @@ def find(evidence: Evidence) -> Finding | None:
     found = anchors(root.scope, root.node, evidence.wanted or "", evidence.inference)
     anchor = next((a for a in found if a.rank == LITERAL), found[0] if found else None)
     if root.editable and anchor is not None:
-        made = edits.append_method(source_of(root.scope), root.node, f".to({anchor.text})")
+        made = edits.append_method(root.scope.source, root.node, f".to({anchor.text})")
         finding.mends.append(Mend("move it where it is made", made, root.node, root.scope))
     return finding

@@ -41,7 +41,7 @@ def find(evidence: Evidence) -> Finding | None:
     given = keyword(root.node, "device")
     if given is None:
         return None
-    written = root.scope.source.text(given)
+    written = root.scope.source.one_line(given)
     default = (
         isinstance(given, ast.Name) and given.id in root.scope.bound and root.scope.bound[given.id].default
     )

@@ -31,7 +31,7 @@ from ..evidence.operands import Leaf, flat
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._moves import best_anchor, source_of
+from ._moves import best_anchor
 
 NAME = "generator-on-other-device"
 TITLE = "a random generator is on another device than its tensor"
@@ -79,7 +79,7 @@ def _made(steps: list[Step]) -> tuple[ast.Call, Scope] | None:
 
 def _mend(evidence: Evidence, call: ast.Call, scope: Scope) -> Mend | None:
     given = keyword(call, "device") or (call.args[0] if call.args else None)
-    source = source_of(scope)
+    source = scope.source
     reason = "a GPU's generator gives other numbers from the same seed than the CPU's"
     title = f"make the generator on {evidence.wanted}"
     if evidence.wanted == "cpu":

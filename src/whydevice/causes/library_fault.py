@@ -44,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
     where = f"{os.path.basename(made.file)}, line {made.line}, in `{made.scope.function or 'the module'}`"
     argument = _absent_argument(evidence, made)
     given = argument if argument is not None else evidence.node.func
-    text = user.source.text(given)
+    text = user.source.one_line(given)
     title = f"{name} made `{made.text()}` on {evidence.wrong_device} by itself"
     reason = f"{title} ({where}); your arguments are all on {evidence.wanted}."
     if argument is not None:

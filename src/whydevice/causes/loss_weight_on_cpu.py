@@ -53,7 +53,7 @@ def _passed(evidence: Evidence, module: Any) -> Finding | None:
         held = try_evaluate(argument, built.scope)
         if not values.is_tensor(held) or values.storage_key(held) not in state:
             continue
-        text = built.scope.source.text(argument)
+        text = built.scope.source.one_line(argument)
         steps = evidence.trace(argument, built.scope)
         finding = Finding(
             culprit=text,

@@ -87,4 +87,4 @@ def _way_of_receiver(evidence: Evidence) -> tuple[list[Step] | None, str]:
     argument = user.bound.get(first)
     if argument is None:
         return None, ""
-    return evidence.trace(argument.node, argument.scope), argument.scope.source.text(argument.node)
+    return evidence.trace(argument.node, argument.scope), argument.scope.source.one_line(argument.node)

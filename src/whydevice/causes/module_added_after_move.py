@@ -26,7 +26,7 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.scopes import Scope, position
 from ._finding import Finding, Mend
-from ._moves import source_of, suite_of
+from ._moves import suite_of
 from ._order import move_statements, moved, user_scopes, value_now
 
 NAME = "module-added-after-move"
@@ -74,8 +74,8 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
 
 
 def _finding(evidence: Evidence, scope: Scope, move: ast.stmt, added: ast.Expr, model: str) -> Finding:
-    called = scope.source.text(added.value)
-    made = edits.move_statement(source_of(scope), added, before=move)
+    called = scope.source.one_line(added.value)
+    made = edits.move_statement(scope.source, added, before=move)
     return Finding(
         headline=f"`{called}` put modules on {evidence.wrong_device} into `{model}`, after that was moved to {evidence.wanted}",
         root_node=added,

@@ -25,7 +25,7 @@ from ..evidence.collect import Evidence
 from ..evidence.infer import canonical
 from ..evidence.scopes import Scope, own_nodes, position
 from ._finding import Finding, Mend
-from ._moves import moves_in, source_of
+from ._moves import moves_in
 from ._order import moved, user_scopes, value_now
 
 NAME = "moved-after-dispatch"
@@ -59,7 +59,7 @@ def _displaced(model: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _finding(scope: Scope, call: ast.Call, part: str, wanted: str, actual: str) -> Finding:
-    text = scope.source.text(moved(call))
+    text = scope.source.one_line(moved(call))
     finding = Finding(
         culprit=text,
         headline=f"`{text}` was spread over devices and then moved: its part {part!r} belongs on {wanted} and is on {actual}",
@@ -68,7 +68,7 @@ def _finding(scope: Scope, call: ast.Call, part: str, wanted: str, actual: str) 
         root_note="moves a model that its device map has placed already",
     )
     statement = scope.source.statement(call)
-    source = source_of(scope)
+    source = scope.source
     alone = isinstance(statement, ast.Expr) and statement.value is call
     rebound = (
         isinstance(statement, ast.Assign)

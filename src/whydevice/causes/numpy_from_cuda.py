@@ -27,7 +27,6 @@ from ..evidence.collect import Evidence
 from ..evidence.operands import Leaf, flat
 from ._facts import requires_grad
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "numpy-from-cuda"
 TITLE = "NumPy was given a tensor on the GPU"
@@ -57,7 +56,7 @@ def _of_leaf(leaf: Leaf, evidence: Evidence) -> Finding:
     )
     if not isinstance(leaf.node, ast.expr):
         return finding
-    source = source_of(leaf.scope)
+    source = leaf.scope.source
     text = _text(leaf)
     parent = leaf.scope.source.parent(leaf.node)
     if isinstance(parent, ast.Attribute) and parent.attr == "numpy":
@@ -96,7 +95,7 @@ def _of_container(leaf: Leaf, evidence: Evidence) -> Finding:
             if requires_grad(held)
             else ".cpu()"
         )
-        made = edits.append_method(source_of(item.scope), item.node, text)
+        made = edits.append_method(item.scope.source, item.node, text)
         finding.root_node, finding.root_scope = item.node, item.scope
         finding.root_note = "put in here as it is, on the GPU"
         finding.mends.append(Mend("keep the items on the CPU", made, item.node, item.scope))

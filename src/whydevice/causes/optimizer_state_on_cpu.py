@@ -34,7 +34,6 @@ from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import keyword
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ._finding import Finding, Mend
-from ._moves import source_of
 from ._order import (
     after_move,
     holds_any,
@@ -73,7 +72,7 @@ def find(evidence: Evidence) -> Finding | None:
     stale = _stepped(evidence)
     if stale is None:
         return None
-    name = stale.scope.source.text(stale.node)
+    name = stale.scope.source.one_line(stale.node)
     finding = Finding(
         culprit=name,
         headline=f"the state of `{name}` is on {evidence.wrong_device}, but its parameters are on {evidence.wanted}",
@@ -221,11 +220,11 @@ def _filled_at_start(stale: Stale) -> bool:
 
 def _reload(scope: Scope, stale: Stale, last: ast.stmt) -> Mend | None:
     """`opt.load_state_dict(opt.state_dict())` after the move: it puts the state where the parameters are."""
-    text = stale.scope.source.text(stale.node)
+    text = stale.scope.source.one_line(stale.node)
     known = try_evaluate(stale.node, scope)
     if known is not stale.optimizer:
         return None
-    made = edits.insert_after(source_of(scope), last, f"{text}.load_state_dict({text}.state_dict())")
+    made = edits.insert_after(scope.source, last, f"{text}.load_state_dict({text}.state_dict())")
     return Mend("load the optimizer's state anew after the move", made, last, scope)
 
 
@@ -325,7 +324,7 @@ FACTORIES = ("zeros", "ones", "full", "empty", "rand", "randn", "tensor")
 
 
 def _with_parameter(value: ast.expr, parameter: str, scope: Scope) -> Mend | None:
-    source = source_of(scope)
+    source = scope.source
     if isinstance(value, ast.Call) and ast.unparse(value.func) in [f"torch.{f}" for f in FACTORIES]:
         made = edits.add_keyword(source, value, "device", f"{parameter}.device", replace=True)
         return Mend("make it where the parameter is", made, value, scope)

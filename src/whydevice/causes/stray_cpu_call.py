@@ -23,7 +23,6 @@ from .. import edits
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._moves import source_of
 from ._values_shared import has
 
 NAME = "stray-cpu-call"
@@ -51,7 +50,7 @@ def find(evidence: Evidence) -> Finding | None:
 def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
     from ._moves import best_anchor
 
-    source = source_of(step.scope)
+    source = step.scope.source
     receiver = evidence.inference.device(call.func.value, step.scope)  # type: ignore[attr-defined]
     if receiver == evidence.wanted:
         reason = f"takes away a move to {evidence.wrong_device} that may be wanted elsewhere"

@@ -32,7 +32,6 @@ from ..evidence.steps import Step
 from ._facts import owners
 from ._finding import Finding, Mend
 from ._mend import mend_value
-from ._moves import source_of
 
 NAME = "tensor-attribute-not-buffer"
 TITLE = "a tensor kept as a plain attribute is not moved with its module"
@@ -124,7 +123,7 @@ def _mends(evidence: Evidence, step: Step) -> Iterator[Mend]:
             yield Mend(
                 "",
                 edits.attribute_to_buffer(
-                    source_of(step.scope), step.stmt, persistent=False, attributes=(step.name,)
+                    step.scope.source, step.stmt, persistent=False, attributes=(step.name,)
                 ),
                 step.stmt,
                 step.scope,
@@ -148,9 +147,7 @@ def _mends(evidence: Evidence, step: Step) -> Iterator[Mend]:
             try:
                 yield Mend(
                     "",
-                    edits.attribute_to_buffer(
-                        source_of(scope), place.stmt, persistent=False, attributes=(name,)
-                    ),
+                    edits.attribute_to_buffer(scope.source, place.stmt, persistent=False, attributes=(name,)),
                     place.stmt,
                     scope,
                 )

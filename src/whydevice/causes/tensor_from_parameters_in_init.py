@@ -32,7 +32,6 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "tensor-from-parameters-in-init"
 TITLE = "a tensor computed from parameters was kept from __init__"
@@ -82,8 +81,8 @@ def _to_forward(evidence: Evidence, step: Step) -> Mend | None:
         or not isinstance(user.node, ast.FunctionDef)
     ):
         return None
-    source = source_of(user)
-    text = step.scope.source.text(statement.value)
+    source = user.source
+    text = step.scope.source.one_line(statement.value)
     made = list(edits.delete_statement(source, statement))
     made += edits.insert_at_suite_start(source, user.node, f"{step.name} = {text}")
     for node in ast.walk(user.node):

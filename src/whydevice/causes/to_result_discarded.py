@@ -30,7 +30,6 @@ from ..evidence.steps import Step
 from ..types import Edit
 from ._facts import discarded_moves
 from ._finding import Finding, Mend
-from ._moves import source_of
 
 NAME = "to-result-discarded"
 TITLE = "the result of a tensor's .to() was thrown away"
@@ -66,7 +65,7 @@ def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
         root_note="the moved copy is thrown away here",
         notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
     )
-    source = source_of(step.scope)
+    source = step.scope.source
     made: list[Edit] = []
     for other in _beside(evidence, step, statement):
         name = ast.unparse(other.value.func.value)  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import own_nodes
 from ._finding import Finding, Mend
-from ._moves import move_text, source_of
+from ._moves import move_text
 from ._order import user_scopes, value_now
 
 NAME = "traced-on-cpu"
@@ -59,7 +59,7 @@ def find(evidence: Evidence) -> Finding | None:
             )
             text = move_text(evidence, scope, call)
             if text is not None and all(isinstance(a, ast.Name) for a in call.args[:2]):
-                made = tuple(e for a in call.args[:2] for e in edits.append_method(source_of(scope), a, text))
+                made = tuple(e for a in call.args[:2] for e in edits.append_method(scope.source, a, text))
                 finding.mends.append(Mend("trace it where it runs", made, call, scope))
             return finding
     return None

@@ -23,7 +23,6 @@ from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
 from ..evidence.scopes import Scope, own_nodes
 from ._finding import Finding, Mend
-from ._moves import source_of
 from ._order import user_scopes, value_now
 
 NAME = "two-gpus"
@@ -43,7 +42,7 @@ def find(evidence: Evidence) -> Finding | None:
             return None
         item, scope = found[0]
         target = values.device_of(one.held[0].tensor)
-        made = edits.append_method(source_of(scope), item, f'.to("{target}")')
+        made = edits.append_method(scope.source, item, f'.to("{target}")')
         return Finding(
             culprit=one.expression,
             headline=f"`{one.expression}` holds tensors on {' and '.join(sorted(devices))}",

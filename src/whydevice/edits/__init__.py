@@ -6,6 +6,7 @@ sentence, where it cannot make an edit that is right.
 
 from __future__ import annotations
 
+from ..source import EditError, Source
 from .apply import ignored, plan
 from .diff import diff_bytes, unified_diff
 from .python import (
@@ -29,7 +30,6 @@ from .python import (
 from .running import runs_as
 from .scope import binds
 from .style import Move, Style, device_text, move_text, same_device, siblings
-from .text import EditError, Source
 from .write import write_files
 
 __all__ = [

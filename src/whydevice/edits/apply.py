@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..source import EditError, Source
 from ..types import Edit
-from .text import EditError, Source
 
 _IGNORE = re.compile(r"#\s*whydevice:\s*ignore\b")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from ..source import EditError, Source
 from ..types import Edit
-from .text import EditError, Source
 from .tokens import Token, borrows_parentheses, line_end, opening, pieces, tokens
 
 # torch's factories that have a `_like` form, and the place of the size among their arguments.

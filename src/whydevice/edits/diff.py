@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
+from ..source import Source
 from ..types import Edit
 from .apply import Change, by_file, plan
-from .text import Source
 
 _CONTEXT = 3
 
@@ -41,9 +42,10 @@ def diff_bytes(edits: Iterable[Edit], relative_to: str, sources: Mapping[str, So
 def _diffs(
     edits: list[Edit], relative_to: str, sources: Mapping[str, Source] | None
 ) -> list[tuple[str, str]]:
-    planned = plan(edits, sources)
+    grouped = by_file(edits, sources)
+    planned = plan(edits, {source.path: source for source, _ in grouped})
     found = []
-    for source, changes in by_file(edits, sources):
+    for source, changes in grouped:
         if planned[source.path] == source.text:
             continue
         name = _name(source.path, relative_to)
@@ -102,9 +104,7 @@ def _blocks(text: str, old: list[str], changes: list[Change]) -> list[_Block]:
     """The changes in whole lines: those that touch the same line together, without the lines that stay the
     same.
     """
-    starts = [0]
-    for line in old:
-        starts.append(starts[-1] + len(line))
+    starts = list(accumulate(map(len, old), initial=0))
     blocks: list[_Block] = []
     pending: list[Change] = []
     first = last = 0

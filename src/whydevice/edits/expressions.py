@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from ..source import EditError, Source
 from ..types import Edit
-from .text import EditError, Source
 from .tokens import borrows_parentheses, is_atom, opening, parentheses, skip_blank, tokens
 
 # Where any expression but a tuple, a walrus or a yield may stand without parentheses of its own.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
+from ..source import Source
 from ..types import Edit
 from .scope import enclosing_function
 from .statements import insert_at_suite_start, insert_before
-from .text import Source
 
 _IMPORT = re.compile(r"^[ \t\f]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .text import EditError, Positioned, Source
+from ..source import EditError, Positioned, Source
 from .tokens import line_end, skip_blank
 
 # What may stand between a `;` or a header's colon and the statement that follows on the same logical line.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from ..source import EditError, Source
 from ..types import Edit
 from .expressions import wrap_call
 from .imports import torch_name
 from .layout import indentation, layout, on_header_line, suite_of
 from .scope import enclosing_class, enclosing_function, names_bound, names_read
-from .text import EditError, Source
 from .tokens import parentheses
 
 # The public names of nn.Module and nn.ModuleDict: none of them can name a buffer or a module (a KeyError from

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from types import CodeType
 
-from .text import EditError, Source
+from ..source import EditError, Source
 
 _FUTURE = 0
 for _name in __future__.all_feature_names:

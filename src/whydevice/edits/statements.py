@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
+from ..source import EditError, Source
 from ..types import Edit
 from .layout import header_end, indentation, layout, on_header_line, suite_of
 from .scope import binds, names_bound, names_read
-from .text import EditError, Source
 
 _TYPE_COMMENT = re.compile(r"[ \t\f]*#\s*type:")
 

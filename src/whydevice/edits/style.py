@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .text import EditError, Source
+from ..source import EditError, Source
 
 # Names that people give to a device, read or written as `device=`, an argument of `.to`, an attribute.
 _DEVICE_WORDS = ("device", "dev", "gpu", "rank", "cuda")

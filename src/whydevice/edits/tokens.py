@@ -11,7 +11,7 @@ import keyword
 import tokenize
 from typing import NamedTuple
 
-from .text import EditError, Positioned, Source
+from ..source import EditError, Positioned, Source
 
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 _LAYOUT = {
@@ -136,7 +136,10 @@ def parentheses(source: Source, node: Positioned) -> list[tuple[int, int]]:
     A call's parentheses do not group, and those of a tuple or a generator belong to the node itself.
     """
     start, end = source.span(node)
-    before = tokens(source, source.start(source.statement(node)), start)
+    statement = source.statement(node)
+    if statement is None:
+        raise EditError("the node does not belong to a statement")
+    before = tokens(source, source.start(statement), start)
     found: list[tuple[int, int]] = []
     while before and before[-1].text == "(":
         close = skip_blank(source, end, lines=True)

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .text import EditError, Source
+from ..source import EditError, Source
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,7 @@ def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:
 
 
 def node_of(place: attributes.Assignment) -> ScopeNode:
-    node = place.method or place.source.tree
-    assert node is not None  # a file whose text does not parse gives no assignments
-    return node
+    return place.method or place.source.module
 
 
 def globals_of(cls: type, scope: Scope) -> dict[str, Any]:

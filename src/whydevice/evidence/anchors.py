@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from . import values
@@ -232,7 +233,7 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
         return []
     found = []
     own = set(bindings_of(scope.node)) | {p.arg for p in scope.parameters()}
-    for name, value in list(scope.globals.items())[:400]:
+    for name, value in list(islice(scope.globals.items(), 400)):
         if name.startswith("__") or name in own or not isinstance(name, str):
             continue
         if _is_device(name, value) and canonical(value) == wanted:
@@ -252,7 +253,7 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
 
 def _literal(scope: Scope, wanted: str) -> Anchor | None:
     """`"cuda"` where the script writes strings or `.cuda()`."""
-    text = "".join(scope.source.lines)
+    text = scope.source.text
     for written in (wanted, "cuda" if wanted == "cuda:0" else wanted):
         if f'"{written}"' in text or f"'{written}'" in text:
             return Anchor(f'"{written}"', LITERAL)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import values
 from .frames import is_library
-from .sources import FunctionNode, SourceFile, Sources
+from .sources import FunctionNode, Source, Sources
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Assignment:
     """
 
     kind: str
-    source: SourceFile
+    source: Source
     node: ast.expr
     stmt: ast.stmt
     method: ast.FunctionDef | ast.AsyncFunctionDef | None
@@ -43,7 +43,7 @@ def classes(value: Any) -> list[type]:
     return found
 
 
-def class_source(cls: type, sources: Sources) -> tuple[SourceFile, ast.ClassDef] | None:
+def class_source(cls: type, sources: Sources) -> tuple[Source, ast.ClassDef] | None:
     """The file and node of a class, by the first line of one of its methods, else by its module and name."""
     own = type.__getattribute__(cls, "__dict__")
     for entry in list(own.values()):
@@ -62,15 +62,12 @@ def class_source(cls: type, sources: Sources) -> tuple[SourceFile, ast.ClassDef]
         if source is not None and node is not None:
             found = source.enclosing_class(node)
             if found is not None and found.name == cls.__name__:
-                return source, found
+                return source, source.whole(found)
     module = sys.modules.get(own.get("__module__", ""))
     path = getattr(module, "__file__", None) if module is not None else None
     source = sources.get(path) if isinstance(path, str) else None
-    if source is not None and source.tree is not None:
-        for each in ast.walk(source.tree):
-            if isinstance(each, ast.ClassDef) and each.name == cls.__name__:
-                return source, each
-    return None
+    node = source.class_named(cls.__name__) if source is not None else None
+    return (source, node) if source is not None and node is not None else None
 
 
 def assignments(owner: Any, name: str, sources: Sources) -> list[Assignment]:
@@ -106,7 +103,7 @@ def _is_property(member: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return False
 
 
-def _property(member: Any, source: SourceFile, cls: type) -> list[Assignment]:
+def _property(member: Any, source: Source, cls: type) -> list[Assignment]:
     from .calls import returned
 
     return [
@@ -115,7 +112,7 @@ def _property(member: Any, source: SourceFile, cls: type) -> list[Assignment]:
     ]
 
 
-def _in_method(member: Any, name: str, source: SourceFile, cls: type) -> list[Assignment]:
+def _in_method(member: Any, name: str, source: Source, cls: type) -> list[Assignment]:
     params = [*member.args.posonlyargs, *member.args.args]
     if not params:
         return []
@@ -157,7 +154,7 @@ def _is_attribute(node: ast.AST, receiver: str, name: str) -> bool:
 
 
 def _registration(
-    node: ast.Call, receiver: str, name: str, source: SourceFile, member: Any, cls: type
+    node: ast.Call, receiver: str, name: str, source: Source, member: Any, cls: type
 ) -> list[Assignment]:
     func = node.func
     if isinstance(func, ast.Attribute) and func.attr in (
@@ -186,12 +183,10 @@ def _registration(
     return []
 
 
-def outside_assignments(name: str, source: SourceFile) -> list[tuple[ast.expr, ast.Attribute, ast.stmt]]:
+def outside_assignments(name: str, source: Source) -> list[tuple[ast.expr, ast.Attribute, ast.stmt]]:
     """`something.name = value` anywhere in a file where `something` is not a method's own `self`."""
     found: list[tuple[ast.expr, ast.Attribute, ast.stmt]] = []
-    if source.tree is None:
-        return found
-    for node in ast.walk(source.tree):
+    for node in source.nodes_with(f".{name}"):
         if not isinstance(node, ast.Assign):
             continue
         for target in node.targets:

@@ -10,8 +10,9 @@ import sysconfig
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from .sources import ScopeNode, SourceFile, Sources
+from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -56,7 +57,7 @@ class LiveFrame:
     path: str
     function: str
     library: bool
-    source: SourceFile | None = None
+    source: Source | None = None
     scope_node: ScopeNode | None = None
     node: ast.AST | None = None
     statement: ast.stmt | None = None
@@ -105,10 +106,7 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
 
 
 def _positions(code: types.CodeType, lasti: int) -> tuple[int | None, int | None, int | None, int | None]:
-    for index, position in enumerate(code.co_positions()):
-        if index == lasti // 2:
-            return position
-    return (None, None, None, None)
+    return next(islice(code.co_positions(), lasti // 2, None), (None, None, None, None))
 
 
 def locate(live: LiveFrame, sources: Sources) -> None:
@@ -117,13 +115,13 @@ def locate(live: LiveFrame, sources: Sources) -> None:
         return
     code = live.frame.f_code
     source = sources.get(code.co_filename, live.frame.f_globals)
-    if source is None or source.tree is None:
+    if source is None:
         return
     live.source = source
     name = code.co_name
     live.comprehension = name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
     within: ast.AST | None = (
-        source.tree if live.comprehension else source.function_at(code.co_firstlineno, name)
+        source.module if live.comprehension else source.function_at(code.co_firstlineno, name)
     )
     if within is None:
         return

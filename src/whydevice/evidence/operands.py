@@ -45,7 +45,7 @@ class Leaf:
 
     @property
     def expression(self) -> str:
-        return self.scope.source.text(self.node)
+        return self.scope.source.one_line(self.node)
 
     @property
     def is_module(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .frames import LiveFrame
-from .sources import COMPREHENSIONS, ScopeNode, SourceFile
+from .sources import COMPREHENSIONS, ScopeNode, Source
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
@@ -34,7 +34,7 @@ class Argument:
 class Scope:
     """One activation. `frame` is None when the function has returned."""
 
-    source: SourceFile
+    source: Source
     node: ScopeNode
     globals: dict[str, Any]
     frame: types.FrameType | None = None
@@ -110,16 +110,18 @@ def _target_paths(target: ast.AST, path: tuple[int, ...] = ()) -> list[tuple[ast
     return [(target, path)]
 
 
-# Both are asked for at every name that is looked up; a tree does not change, and the entry goes with it.
-_nodes_of: WeakKeyDictionary[ScopeNode, list[ast.AST]] = WeakKeyDictionary()
-_bindings_of: WeakKeyDictionary[ScopeNode, dict[str, list[Binding]]] = WeakKeyDictionary()
+# Both are asked for at every name that is looked up. A tree does not change, but for the body of a long file's
+# module, which grows: it is noted how long it was. The entry goes with the tree.
+_nodes_of: WeakKeyDictionary[ScopeNode, tuple[int, list[ast.AST]]] = WeakKeyDictionary()
+_bindings_of: WeakKeyDictionary[ScopeNode, tuple[int, dict[str, list[Binding]]]] = WeakKeyDictionary()
 
 
 def own_nodes(node: ScopeNode) -> list[ast.AST]:
     """The nodes of a function's own body, in source order, without those of functions and classes inside."""
+    body = node.body if isinstance(node.body, list) else [node.body]
     known = _nodes_of.get(node)
-    if known is not None:
-        return known
+    if known is not None and known[0] == len(body):
+        return known[1]
     found: list[ast.AST] = []
 
     def visit(here: ast.AST) -> None:
@@ -129,18 +131,18 @@ def own_nodes(node: ScopeNode) -> list[ast.AST]:
         for child in ast.iter_child_nodes(here):
             visit(child)
 
-    body = node.body if isinstance(node.body, list) else [node.body]
     for statement in body:
         visit(statement)
-    _nodes_of[node] = found
+    _nodes_of[node] = len(body), found
     return found
 
 
 def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
     """Every binding of every name in a function's own body (targets such as `self.x` under their dotted text)."""
+    nodes = own_nodes(node)
     known = _bindings_of.get(node)
-    if known is not None:
-        return known
+    if known is not None and known[0] == len(nodes):
+        return known[1]
     table: dict[str, list[Binding]] = {}
 
     def add(name: str, binding: Binding) -> None:
@@ -152,7 +154,7 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             if name is not None:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
-    for here in own_nodes(node):
+    for here in nodes:
         if isinstance(here, ast.Assign):
             for target in here.targets:
                 if isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
@@ -173,7 +175,7 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             targets(here.target, "walrus", here, here.value)
         elif isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             add(here.name, Binding("definition", here, None))
-    _bindings_of[node] = table
+    _bindings_of[node] = len(nodes), table
     return table
 
 
@@ -203,7 +205,7 @@ def dotted(node: ast.AST) -> str | None:
     return None
 
 
-def comprehension_binding(source: SourceFile, node: ast.AST, name: str) -> Binding | None:
+def comprehension_binding(source: Source, node: ast.AST, name: str) -> Binding | None:
     """The `for` clause of a comprehension around a node that binds this name."""
     for up in source.ancestors(node):
         if isinstance(up, COMPREHENSIONS):
@@ -220,7 +222,7 @@ def position(node: ast.AST) -> tuple[int, int]:
     return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
 
 
-def excludes(source: SourceFile, first: ast.AST, second: ast.AST) -> bool:
+def excludes(source: Source, first: ast.AST, second: ast.AST) -> bool:
     """Whether two nodes stand in different branches of one `if`, `try` or `match`, so that one run has only one."""
     ups = {id(up): up for up in source.ancestors(first)}
     for up in source.ancestors(second):
@@ -231,7 +233,7 @@ def excludes(source: SourceFile, first: ast.AST, second: ast.AST) -> bool:
     return False
 
 
-def _branch(fork: ast.AST, node: ast.AST, source: SourceFile) -> int:
+def _branch(fork: ast.AST, node: ast.AST, source: Source) -> int:
     inside = [node, *source.ancestors(node)]
     child = inside[inside.index(fork) - 1] if fork in inside else node
     if isinstance(fork, ast.If):
@@ -244,7 +246,7 @@ def _branch(fork: ast.AST, node: ast.AST, source: SourceFile) -> int:
 
 
 def reaching(
-    source: SourceFile, found: list[Binding], use: ast.AST, until: tuple[int, int] | None = None
+    source: Source, found: list[Binding], use: ast.AST, until: tuple[int, int] | None = None
 ) -> Binding | None:
     """The binding whose value a use most likely sees: the last one before it on its path, else the loop's last."""
     at = position(use)
@@ -266,7 +268,7 @@ def reaching(
     return None
 
 
-def _inside(source: SourceFile, use: ast.AST, binding: Binding) -> bool:
+def _inside(source: Source, use: ast.AST, binding: Binding) -> bool:
     """Whether the use is part of the very value that the binding stores (`x = f(x)`)."""
     if binding.kind in ("loop", "with"):
         return binding.value is not None and (use is binding.value or binding.value in source.ancestors(use))

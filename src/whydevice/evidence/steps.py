@@ -63,4 +63,4 @@ class Step:
         return not self.library and is_regular_file(self.file)
 
     def text(self) -> str:
-        return self.scope.source.text(self.node)
+        return self.scope.source.one_line(self.node)

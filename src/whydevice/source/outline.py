@@ -1,0 +1,171 @@
+"""Of a long file, the module's own statements that belong to what was read of it.
+
+A statement belongs when it binds a name that is read in a part that was read, moves something (`.to(`, `.cuda(`),
+or is a block (`if`, `for`, `with`): what a script does at its top level. Tables of constants do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from .text import EditError
+
+if TYPE_CHECKING:
+    from .parsed import Parsed
+
+MOST_LINES = 1500
+"""Lines of top-level code that are parsed at most."""
+
+_START = re.compile(
+    r"^(?:(?P<skip>else|elif|except|finally)\b|(?P<definition>async[ \t]+def|def|class|@)"
+    r"|(?P<other>\"\"\"|'''|(?:import|from|pass|del|global|assert|raise)\b)|(?P<block>async|if|for|while|with|try|match)[ \t:(]"
+    r"|(?P<binds>[^\W\d]\w*)(?=[ \t]*=[^=])|[^\W\d])",
+    re.MULTILINE,
+)
+_MOST_MOVES = 200
+_TRIPLE = re.compile(r"\"\"\"|'''")
+# Comments and strings, the triple-quoted ones marked.
+_STRINGS = re.compile(
+    r"#[^\n]*|(?P<triple>\"\"\"|''')(?:[^\\]|\\.)*?(?P=triple)|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[^\W\d]\w*")
+_MOVES = (".to(", ".cuda(", ".cpu(", "set_default_device", "set_default_tensor_type")
+
+
+class Outline:
+    """The top-level statements of a long file, read as they are wanted.
+
+    Statements are numbered in order. There can be tens of thousands, so that what is known of each is plain ints
+    and strings: an object for each would set off the garbage collector, which looks at all of the script's.
+    """
+
+    def __init__(self, source: Parsed) -> None:
+        self.source = source
+        self.body: list[ast.stmt] = []
+        self._firsts: list[int] = []  # the line on which each statement starts
+        self._kinds: dict[int, str] = {}  # of those that are no `name = value`
+        self._binds: dict[str, int] = {}  # the first that binds a name, or uses it for an effect
+        self._more: dict[str, list[int]] = {}  # and the others
+        self._find()
+        self._kept: set[int] = set()
+        self._lines = 0
+        self._seen = 0
+        self._words: set[str] = set()
+
+    def grow(self, ranges: list[tuple[int, int]]) -> list[ast.stmt]:
+        """The statements that belong to the parts that were read (first line, line after the last)."""
+        if len(ranges) == self._seen:
+            return self.body
+        fresh = ranges[self._seen :]
+        pending = self._always(fresh) if not self._seen else []
+        pending += [word for first, last in fresh for word in self._read(first, last)]
+        while pending:
+            word = pending.pop()
+            if word in self._binds:
+                for number in (self._binds[word], *self._more.get(word, ())):
+                    pending += self._keep(number)
+        known = self.source.units()
+        self._seen = len(known)
+        found: dict[tuple[int, int], ast.stmt] = {}
+        for statement in (s for unit in known for s in unit.body):
+            found.setdefault((statement.lineno, statement.col_offset), statement)
+        self.body = [found[place] for place in sorted(found)]
+        return self.body
+
+    def _read(self, first: int, last: int) -> list[str]:
+        """The words in lines that were not met before."""
+        starts = self.source.line_starts
+        end = starts[last - 1] if last <= len(starts) else len(self.source.text)
+        fresh = set(_WORD.findall(self.source.text, starts[first - 1], end)) - self._words
+        self._words |= fresh
+        return sorted(fresh)
+
+    def _always(self, near: list[tuple[int, int]]) -> list[str]:
+        """Read the moves, and the blocks from the nearest on; the words in them."""
+        text = self.source.text
+        moves: set[int] = set()
+        for word in _MOVES:
+            at = text.find(word)
+            while at >= 0 and len(moves) < _MOST_MOVES:
+                moves.add(bisect_right(self._firsts, self.source.line_at(at)) - 1)
+                at = text.find(word, at + 1)
+        line = near[0][0] if near else 1
+        blocks = sorted(
+            (n for n, kind in self._kinds.items() if kind == "block"),
+            key=lambda n: abs(self._firsts[n] - line),
+        )
+        wanted = [n for n in (*sorted(moves), *blocks) if n >= 0 and self._kinds.get(n) != "definition"]
+        return [word for number in wanted for word in self._keep(number)]
+
+    def _keep(self, number: int) -> list[str]:
+        """Read a statement; the words in it that were not met before."""
+        first = self._firsts[number]
+        last = self._firsts[number + 1] if number + 1 < len(self._firsts) else self.source.line_count + 1
+        while last > first + 1 and self.source.line(last - 1)[:1] in ("", "#"):
+            last -= 1  # comments behind it cost nothing, however many
+        if number in self._kept or self._lines + last - first > MOST_LINES:
+            return []
+        self._kept.add(number)
+        self._lines += last - first
+        try:
+            self.source.read_lines(first, last)
+        except EditError:
+            return []
+        return self._read(first, last)
+
+    def _find(self) -> None:
+        """Find the statements; a line in a triple-quoted string starts none, nor does one under a decorator."""
+        text = self.source.text
+        strings = _string_spans(text)
+        line_of = dict(zip(self.source.line_starts, range(1, self.source.line_count + 1), strict=True))
+        at = 0
+        decorated = False
+        for match in _START.finditer(text):
+            kind, offset = match.lastgroup or "", match.start()
+            while at < len(strings) and strings[at][1] <= offset:
+                at += 1
+            if kind == "skip" or (at < len(strings) and strings[at][0] < offset):
+                continue
+            under, decorated = decorated, text.startswith("@", offset)
+            if under:
+                continue
+            if kind == "binds":
+                self._note(match.group(), len(self._firsts))
+            else:
+                self._kinds[len(self._firsts)] = kind
+                if not kind:
+                    self._note_words(offset, len(self._firsts))
+            self._firsts.append(line_of[offset])
+
+    def _note_words(self, offset: int, number: int) -> None:
+        """Note what a statement other than `name = value` binds, or every name of one that calls something."""
+        text = self.source.text
+        end = text.find("\n", offset)
+        line = text[offset : end if end >= 0 else len(text)]
+        head, equals, _ = line.partition("=")
+        for word in set(_WORD.findall(head if equals and "(" not in head else line)):
+            self._note(word, number)
+
+    def _note(self, name: str, number: int) -> None:
+        if self._binds.setdefault(name, number) != number:
+            self._more.setdefault(name, []).append(number)
+
+
+def _string_spans(text: str) -> list[tuple[int, int]]:
+    """The offsets of triple-quoted strings."""
+    spans: list[tuple[int, int]] = []
+    opened: tuple[str, int] | None = None
+    for match in _TRIPLE.finditer(text):
+        if opened is None:
+            opened = (match.group(), match.start())
+        elif match.group() == opened[0]:
+            spans.append((opened[1], match.end()))
+            opened = None
+    if opened is None:
+        return spans
+    # Such quotes in a comment or in another string: look at those too.
+    return [match.span() for match in _STRINGS.finditer(text) if match.group("triple")]

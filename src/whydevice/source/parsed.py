@@ -1,0 +1,201 @@
+"""The trees of a source file.
+
+A file of usual length is parsed once, whole. Of a long one only what is asked for is parsed: the function that
+holds a line (`parts.units`), and of the module's own code what belongs to what was read (`outline`).
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from . import parts
+from .nodes import first_line, key
+from .outline import Outline
+from .text import EditError, Text
+
+LONG = 1500
+"""Lines above which a file is parsed in parts: a whole one of 30 000 lines takes a second or more."""
+
+_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+class LongModule(ast.Module):
+    """The module of a long file. Its body is what belongs to what was read of the file so far; it only grows."""
+
+    def __init__(self, source: Parsed) -> None:
+        self.source = source
+        self.type_ignores = []
+
+    @property
+    def body(self) -> list[ast.stmt]:  # type: ignore[override]
+        return self.source.relevant()
+
+
+@dataclass(eq=False)
+class Parsed(Text):
+    """A Python file's text with its trees. Raises EditError where the text does not parse."""
+
+    scopes: list[Any] = field(
+        default_factory=list, repr=False
+    )  # those that read this file; released together
+    _parents: dict[ast.AST, ast.AST] = field(default_factory=dict, repr=False)
+    _indexed: set[ast.stmt] = field(default_factory=set, repr=False)
+    _units: dict[tuple[int, int], ast.Module] = field(default_factory=dict, repr=False)
+    _classes: dict[int, ast.ClassDef] = field(default_factory=dict, repr=False)
+    _whole: set[ast.ClassDef] = field(default_factory=set, repr=False)
+
+    # Parsing
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether the file is parsed in parts (never one whose lines end in a lone carriage return)."""
+        return self.line_count > LONG and self.text.count("\r") == self.text.count("\r\n")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The whole file, parsed."""
+        return self._parse(self.text)
+
+    @cached_property
+    def module(self) -> ast.Module:
+        """The module as a scope: of a long file, only a part of its statements."""
+        if not self.long:
+            return self.tree
+        return LongModule(self)
+
+    def tree_at(self, line: int) -> ast.Module:
+        """A tree that holds a line: the whole file's, or, of a long file, that of the function or statement there."""
+        if not self.long:
+            return self.tree
+        if (known := self._read_at(line)) is not None:
+            return known
+        for first, last, header in parts.units(self, line):
+            try:
+                unit = self._unit(first, last, header)
+            except EditError:
+                continue
+            return unit
+        return self._unit(1, self.line_count + 1, None)
+
+    def _read_at(self, line: int) -> ast.Module | None:
+        return next((unit for (first, last), unit in self._units.items() if first <= line < last), None)
+
+    def read_lines(self, first: int, last: int) -> ast.Module:
+        """The tree of whole top-level statements, from a line up to another."""
+        return self._read_at(first) or self._unit(first, last, None)
+
+    def _unit(self, first: int, last: int, header: int | None) -> ast.Module:
+        """Parse the lines from `first` up to `last`; with `header`, methods of the class whose header is there."""
+        if (first, last) in self._units:
+            return self._units[first, last]
+        text = self._lines(first, last)
+        if header is None:
+            unit = self._parse("\n" * (first - 1) + text)
+            self._adopt_known(unit)
+            for statement in unit.body:
+                self._index(statement, self.module)
+        else:
+            name = parts.class_name(self.line(header))
+            unit = self._parse("\n" * (first - 2) + f"class {name}:\n{text}")
+            cls = unit.body[0]
+            if len(unit.body) != 1 or not isinstance(cls, ast.ClassDef):
+                raise EditError("no methods")
+            unit.body = [self._class_of(cls, header, last - 1)]
+        self._units[first, last] = unit
+        return unit
+
+    def _class_of(self, part: ast.ClassDef, header: int, last: int) -> ast.ClassDef:
+        """The one node of a class of which several parts may be read, with the members of this part."""
+        cls = self._classes.get(header)
+        if cls is None:
+            cls = self._classes[header] = part
+            cls.lineno, cls.col_offset, cls.end_col_offset = header, 0, 0
+            self._parents[cls] = self.module
+            members, cls.body = cls.body, []
+        else:
+            members = part.body
+        cls.end_lineno = max(last, cls.end_lineno or last)
+        for member in members:
+            self._index(member, cls)
+        cls.body = sorted([*cls.body, *members], key=first_line)
+        return cls
+
+    def whole(self, cls: ast.ClassDef) -> ast.ClassDef:
+        """The class with all its members: of a long file, only a method of it may have been read so far."""
+        if self._classes.get(cls.lineno) is not cls or cls in self._whole:
+            return cls
+        self._whole.add(cls)
+        for first, last, header in parts.units(self, cls.lineno):
+            if header is not None:
+                continue
+            try:
+                unit = self._parse("\n" * (first - 1) + self._lines(first, last))
+            except EditError:
+                continue
+            full = next(
+                (n for n in unit.body if isinstance(n, ast.ClassDef) and n.lineno == cls.lineno), None
+            )
+            if full is not None:
+                self._complete(cls, full)
+                break
+        return cls
+
+    def _complete(self, cls: ast.ClassDef, full: ast.ClassDef) -> None:
+        known = {key(member): member for member in cls.body}
+        members = [known.get(key(member), member) for member in full.body]
+        for name in full._fields:
+            setattr(cls, name, getattr(full, name))
+        cls.body = members
+        cls.end_lineno, cls.end_col_offset = full.end_lineno, full.end_col_offset
+        self._index(cls, self.module)
+
+    def _lines(self, first: int, last: int) -> str:
+        end = self.line_starts[last - 1] if last <= self.line_count else len(self.text)
+        return self.text[self.line_starts[first - 1] : end]
+
+    def _adopt_known(self, unit: ast.Module) -> None:
+        """Put the classes of which methods were read before in the place of their new twins."""
+        for index, statement in enumerate(unit.body):
+            cls = self._classes.get(statement.lineno)
+            if isinstance(statement, ast.ClassDef) and cls is not None:
+                if cls not in self._whole:
+                    self._whole.add(cls)
+                    self._complete(cls, statement)
+                unit.body[index] = cls
+
+    def _parse(self, text: str) -> ast.Module:
+        try:
+            with warnings.catch_warnings():
+                # The script's own warnings (an invalid escape) were given when Python first compiled it.
+                warnings.simplefilter("ignore")
+                return ast.parse(text)
+        except _PARSE_ERRORS:
+            raise EditError(f"{self.path} does not parse as Python") from None
+
+    def relevant(self) -> list[ast.stmt]:
+        """The module's statements that belong to what was read of a long file."""
+        return self._outline.grow(list(self._units))
+
+    def units(self) -> list[ast.Module]:
+        """The parts of a long file that were read."""
+        return list(self._units.values())
+
+    @cached_property
+    def _outline(self) -> Outline:
+        return Outline(self)
+
+    def _index(self, statement: ast.stmt, parent: ast.AST) -> None:
+        """Note the parent of a statement and of each node in it."""
+        parents = self._parents
+        parents[statement] = parent
+        self._indexed.add(statement)
+        stack: list[ast.AST] = [statement]
+        while stack:
+            node = stack.pop()
+            for child in ast.iter_child_nodes(node):
+                parents[child] = node
+                stack.append(child)

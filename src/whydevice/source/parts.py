@@ -1,0 +1,119 @@
+"""Where the parts of a long file lie: the function around a line, and the module's own statements that matter.
+
+A line in a string can look like the start of a statement, so that several ranges are offered and the first that
+parses is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .parsed import Parsed
+
+# A line that can start a top-level statement.
+_TOP_LEVEL = re.compile(r"(?!(?:else|elif|except|finally)\b)[A-Za-z_@]")
+_CLASS = re.compile(r"class[ \t]+(\w+)")
+_INDENTED = re.compile(r"^([ \t]+)[^\s#]", re.MULTILINE)
+_DEFINITION = re.compile(r"(?:async[ \t]+def|def|class)\b")
+_TRIES = 3
+_LONG_CLASS = 150
+"""Lines above which one method of a class is parsed by itself."""
+
+Unit = tuple[int, int, int | None]
+"""First line, the line after the last, and the line of the class header when these are methods."""
+
+
+def units(source: Parsed, line: int) -> Iterator[Unit]:
+    """Ranges of lines around a line that can be a whole function or top-level statement, the smallest first."""
+    for first, last in _windows(source, line):
+        header = _header(source, first)
+        if header is not None and line > header and last - first > _LONG_CLASS:
+            for one, other in islice(_methods(source, line, header, last), _TRIES * _TRIES):
+                yield one, other, header
+        yield first, last, None
+
+
+def _windows(source: Parsed, line: int) -> Iterator[tuple[int, int]]:
+    line = _past_decorators(source, line, "")
+    before = (n for n in range(line, 0, -1) if _starts_statement(source, n))
+    after = (n for n in range(line + 1, source.line_count + 1) if _starts_statement(source, n))
+    lasts = [*islice(after, _TRIES), source.line_count + 1][:_TRIES]
+    for first in [*islice(before, _TRIES), 1][:_TRIES]:
+        for last in lasts:
+            yield _with_decorators(source, first, ""), last
+
+
+def _starts_statement(source: Parsed, line: int) -> bool:
+    if not _TOP_LEVEL.match(source.text, source.line_starts[line - 1]):
+        return False
+    return line == 1 or not source.text.startswith("@", source.line_starts[line - 2])
+
+
+def _past_decorators(source: Parsed, line: int, indent: str) -> int:
+    """The line of the definition under a decorator; any other line as it is."""
+    here = line
+    while here < source.line_count and source.line(here).startswith(f"{indent}@"):
+        here += 1
+        while here < source.line_count and not _at(source, here, indent, "@", _DEFINITION):
+            here += 1
+    return here if _at(source, here, indent, "@", _DEFINITION) else line
+
+
+def _with_decorators(source: Parsed, line: int, indent: str) -> int:
+    while line > 1 and source.line(line - 1).startswith(f"{indent}@"):
+        line -= 1
+    return line
+
+
+def _at(source: Parsed, line: int, indent: str, sign: str, word: re.Pattern[str]) -> bool:
+    """Whether a line starts, at this indentation, with a sign or a word."""
+    text = source.line(line)
+    return text.startswith(indent) and (
+        text.startswith(sign, len(indent)) or word.match(text, len(indent)) is not None
+    )
+
+
+def _header(source: Parsed, first: int) -> int | None:
+    """The line of a class's header when a statement that starts at a line is a class."""
+    line = first
+    while line < source.line_count and source.text.startswith("@", source.line_starts[line - 1]):
+        line += 1
+    return line if _CLASS.match(source.text, source.line_starts[line - 1]) else None
+
+
+def class_name(header: str) -> str:
+    """The name in the line of a class's header."""
+    found = _CLASS.match(header)
+    return found.group(1) if found else "_"
+
+
+def class_lines(source: Parsed, name: str) -> list[int]:
+    """The lines that look like the header of a class of this name."""
+    found = re.finditer(rf"^[ \t]*class[ \t]+{re.escape(name)}\b", source.text, re.MULTILINE)
+    return [source.line_at(match.end()) for match in found]
+
+
+def _methods(source: Parsed, line: int, header: int, last: int) -> Iterator[tuple[int, int]]:
+    """Ranges of lines around a line of a class that can be whole methods."""
+    start = source.line_starts[header] if header < source.line_count else len(source.text)
+    member = _INDENTED.search(source.text, start)
+    if member is None or source.line_at(member.start()) > line:
+        return
+    indent = member.group(1)
+    line = _past_decorators(source, line, indent)
+    before = (n for n in range(line, header, -1) if _at(source, n, indent, "@", _DEFINITION))
+    after = (n for n in range(line + 1, last) if _dedents(source.line(n), indent))
+    lasts = [*islice(after, _TRIES), last][:_TRIES]
+    for first in islice(before, _TRIES):
+        for end in lasts:
+            yield _with_decorators(source, first, indent), end
+
+
+def _dedents(text: str, indent: str) -> bool:
+    """Whether a line starts a statement that is not inside of a method at this indentation."""
+    bare = text.lstrip(" \t")
+    return (len(text) - len(bare) <= len(indent) and bare[:1].isidentifier()) or text.startswith(f"{indent}@")

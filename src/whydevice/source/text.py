@@ -1,0 +1,177 @@
+"""A Python file's text as it is, and where its lines lie in it.
+
+Nothing is normalised: the encoding declaration, the byte order mark, form feeds, tabs and every line's own
+ending stay. Offsets count characters from the start of the text; lines count from 1 and columns from 0, in
+characters. `ast` and code objects count columns in UTF-8 bytes, so theirs pass through `Text.characters`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import tokenize
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, count
+from operator import add
+from typing import Self
+
+from ..types import Edit
+
+# What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+# A line one level in, as `indent_unit` looks for it.
+_INDENTED = re.compile(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
+
+
+class EditError(Exception):
+    """An edit that cannot be made, or a place that cannot be found; the text is one plain sentence for the user."""
+
+
+@dataclass(eq=False)
+class Text:
+    """A file's decoded text (without its byte order mark), with the positions in it.
+
+    `raw` holds the bytes that were read, so that a later write can tell whether the file changed since; it is
+    None for a text that has no file (a notebook cell).
+    """
+
+    path: str
+    text: str
+    encoding: str = "utf-8"
+    bom: bool = False
+    raw: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a file in the encoding that it declares. Raises EditError when it cannot be read as Python
+        source.
+        """
+        try:
+            with open(path, "rb") as file:
+                raw = file.read()
+        except OSError as error:
+            raise EditError(f"{path} cannot be read: {error.strerror}") from None
+        return cls.from_bytes(path, raw)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> Self:
+        """Decode `raw` as Python would decode the file. Raises EditError when Python would refuse it."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+            bom = raw.startswith(codecs.BOM_UTF8)
+            text = raw[len(codecs.BOM_UTF8) if bom else 0 :].decode("utf-8" if bom else encoding)
+        except (SyntaxError, UnicodeDecodeError, LookupError):
+            raise EditError(f"{path} is not text in the encoding that it declares") from None
+        return cls(path, text, "utf-8" if bom else encoding, bom, raw)
+
+    @classmethod
+    def from_text(cls, path: str, text: str) -> Self:
+        """A text without a file behind it (or whose file is not to be looked at)."""
+        bom = text.startswith("\ufeff")
+        return cls(path, text[1:] if bom else text, bom=bom)
+
+    def encode(self, text: str) -> bytes:
+        """`text` as bytes in this file's encoding, with its byte order mark. Raises EditError when it does
+        not fit.
+        """
+        try:
+            data = text.encode(self.encoding)
+        except UnicodeEncodeError:
+            raise EditError(f"the edit does not fit the encoding of {self.path} ({self.encoding})") from None
+        return codecs.BOM_UTF8 + data if self.bom else data
+
+    # Lines
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """The offset of each line; the last is the end of the text when it ends in a newline."""
+        if "\r" in self.text:
+            return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
+        lengths = map(len, self.text.split("\n"))
+        # Each line is longer than what lies between two newlines by its own newline.
+        return tuple(map(add, accumulate(lengths, initial=0), count()))[:-1]
+
+    @property
+    def line_count(self) -> int:
+        return len(self.line_starts)
+
+    def line_span(self, line: int) -> tuple[int, int]:
+        """The offsets of a line's start and of the end of its newline. Raises EditError for a line that is
+        not there.
+        """
+        if not 1 <= line <= self.line_count:
+            raise EditError(f"{self.path} has no line {line}")
+        end = self.line_starts[line] if line < self.line_count else len(self.text)
+        return self.line_starts[line - 1], end
+
+    def line(self, line: int) -> str:
+        """The text of a line without its newline; empty when there is no such line."""
+        if not 1 <= line <= self.line_count:
+            return ""
+        start, end = self.line_span(line)
+        return self.text[start:end].rstrip("\r\n")
+
+    def line_at(self, offset: int) -> int:
+        """The line in which an offset lies."""
+        return bisect_right(self.line_starts, offset)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column (in characters) of an offset."""
+        line = self.line_at(offset)
+        return line, offset - self.line_starts[line - 1]
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and a column in characters. Raises EditError when it lies outside the line."""
+        start, end = self.line_span(line)
+        if not 0 <= column <= end - start:
+            raise EditError(f"{self.path} has no column {column} in line {line}")
+        return start + column
+
+    def offset_of(self, line: int, byte_column: int) -> int:
+        """The offset of a position as `ast` gives it: the column counts UTF-8 bytes."""
+        return self.offset(line, self.characters(line, byte_column))
+
+    def characters(self, line: int, byte_column: int) -> int:
+        """A column in characters, from the UTF-8 bytes in which `ast` and code objects count."""
+        text = self.line(line)
+        if text.isascii():
+            return byte_column
+        return len(text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "replace"))
+
+    @cached_property
+    def newline(self) -> str:
+        """The newline that most lines end in."""
+        both = self.text.count("\r\n")
+        counts = {
+            "\n": self.text.count("\n") - both,
+            "\r\n": both,
+            "\r": self.text.count("\r") - both,
+        }
+        return max(counts, key=lambda kind: counts[kind])
+
+    def newline_at(self, offset: int) -> str:
+        """The newline in use around an offset: that of its line, of the line before, or the file's."""
+        line = self.line_at(offset)
+        for number in (line, line - 1):
+            if number >= 1 and (found := _NEWLINE.search(self.text, *self.line_span(number))):
+                return found.group()
+        return self.newline
+
+    def indentation(self, line: int) -> str:
+        """The white space that a line starts with; what stands before a form feed does not count."""
+        text = self.line(line)
+        return text[: len(text) - len(text.lstrip(" \t\f"))].rpartition("\f")[2]
+
+    @cached_property
+    def indent_unit(self) -> str:
+        """One level of indentation as this file writes it."""
+        found = _INDENTED.search(self.text)
+        return found.group(1) if found else "    "
+
+    def edit(self, start: int, end: int, text: str) -> Edit:
+        """The edit that replaces what lies between two offsets."""
+        return Edit(self.path, *self.position(start), *self.position(end), text)
