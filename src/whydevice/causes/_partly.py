@@ -20,7 +20,7 @@ from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.until import until
 from ..evidence.ways import Gap, Link, parts, way_to
 from ._finding import Mend
-from ._moves import source_of, text_of_move
+from ._moves import text_of_move
 
 MOST_NAMES = 200
 
@@ -134,7 +134,7 @@ def mend_gap(evidence: Evidence, gap: Gap) -> Mend | None:
 def _element(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     assert isinstance(gap.node, ast.expr) and gap.sibling is not None
     text = text_of_move(gap.sibling, gap.scope)
-    source = source_of(gap.scope)
+    source = gap.scope.source
     if len(gap.way) == 1:
         return edits.append_method(source, gap.node, text)
     moved = _moved(source.segment(gap.node), gap.way[0].value, text)
@@ -156,7 +156,7 @@ def _moved(text: str, held: Any, move: str) -> str | None:
 def _condition(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     """Drop a test that tells tensors by their keys; where the container holds other things too, ask for tensors."""
     assert isinstance(gap.node, ast.IfExp | ast.If) and gap.sibling is not None
-    source = source_of(gap.scope)
+    source = gap.scope.source
     receiver = gap.sibling.func.value  # type: ignore[attr-defined]
     plain = _only_tensors(gap, evidence)
     names = {n.id for n in ast.walk(gap.node.test) if isinstance(n, ast.Name)}
@@ -195,7 +195,7 @@ def _only_tensors(gap: Gap, evidence: Evidence) -> bool:
 
 def _names(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     assert isinstance(gap.node, ast.Tuple | ast.List | ast.Set)
-    source = source_of(gap.scope)
+    source = gap.scope.source
     last = gap.node.elts[-1]
     quote = source.segment(last)[:1] if source.segment(last)[:1] in "\"'" else '"'
     more = "".join(f", {quote}{key}{quote}" for key in _left(gap, evidence))
@@ -216,7 +216,7 @@ def _left(gap: Gap, evidence: Evidence) -> list[str]:
 
 def _statement(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     """The sibling's statement again, for each field that was forgotten."""
-    source = source_of(gap.scope)
+    source = gap.scope.source
     if not isinstance(gap.node, ast.stmt) or gap.owner is None or gap.sibling is None:
         return ()
     base = source.segment(gap.owner.value)  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ def _statement(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
 
 def _keyword(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     assert isinstance(gap.node, ast.Call) and gap.owner is not None and gap.sibling is not None
-    source = source_of(gap.scope)
+    source = gap.scope.source
     key = str(gap.way[0].key)
     value = f"{source.segment(gap.owner)}.{key}{text_of_move(gap.sibling, gap.scope)}"
     return edits.add_keyword(source, gap.node, key, value)
@@ -245,7 +245,7 @@ def _keyword(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
 def _branch(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     """A case for tuples: in the test for lists, whose result unpacks alike; named ones are built from their items."""
     assert isinstance(gap.node, ast.If)
-    source = source_of(gap.scope)
+    source = gap.scope.source
     held = gap.way[0].value
     function = gap.scope.node
     if not issubclass(type(held), tuple | list) or not isinstance(function, ast.FunctionDef):
@@ -267,7 +267,7 @@ def _branch(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
 
 
 def _new_branch(gap: Gap, function: ast.FunctionDef, other: str, named: bool) -> tuple[Any, ...]:
-    source = source_of(gap.scope)
+    source = gap.scope.source
     assert isinstance(gap.node, ast.If) and isinstance(gap.node.test, ast.Call)
     call = next(
         (
