@@ -244,7 +244,9 @@ def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
     if device is None:
         device = ", ".join(sorted(leaf.devices())) or None
     role = leaf.role if leaf.role is not None and not leaf.role.isdigit() else None
-    what = values.describe(leaf.value) if tensor is not None or leaf.is_module else type(leaf.value).__name__
+    what = (
+        values.describe(leaf.value) if tensor is not None or leaf.is_module else values.type_name(leaf.value)
+    )
     return Operand(
         leaf.expression,
         device,

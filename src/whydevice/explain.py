@@ -40,12 +40,13 @@ def explain(exc: BaseException) -> Explanation | None:
 
 def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None:
     """The device error in an exception or in those it was raised from: the deepest that has frames."""
-    from .evidence.frames import exceptions
+    from .catch.prune import linked, traceback_of
+    from .evidence.passive import class_name
 
     best: tuple[BaseException, DeviceError] | None = None
-    for each in exceptions(exc):
-        error = messages.read(type(each).__name__, text_of(each)) or _bare_assert(each)
-        if error is not None and (best is None or each.__traceback__ is not None):
+    for each in linked(exc, everything=False):
+        error = messages.read(class_name(type(each)), text_of(each)) or _bare_assert(each)
+        if error is not None and (best is None or traceback_of(each) is not None):
             best = (each, error)
     return best
 
@@ -58,11 +59,15 @@ def text_of(exc: BaseException) -> str:
 
 def _bare_assert(exc: BaseException) -> DeviceError | None:
     """`assert a.device == b.device` raises without a word: only the line that failed tells."""
-    if type(exc) is not AssertionError or text_of(exc) or exc.__traceback__ is None:
+    if type(exc) is not AssertionError or text_of(exc):
         return None
     import linecache
 
-    tb = exc.__traceback__
+    from .catch.prune import traceback_of
+
+    tb = traceback_of(exc)
+    if tb is None:
+        return None
     while tb.tb_next is not None:
         tb = tb.tb_next
     line = linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno).strip()

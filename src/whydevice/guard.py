@@ -16,7 +16,7 @@ from .catch.prune import linked, prune
 TYPE_CHECKING = False  # typing itself takes longer to import than all of this package
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from .types import Explanation
 
@@ -103,12 +103,17 @@ def _silent(explanation: Explanation) -> None:
     """A writer for what can be read already."""
 
 
+def _is_exception(exc: object) -> TypeGuard[BaseException]:
+    """`isinstance`, without asking for a `__class__` that an object may define."""
+    return issubclass(type(exc), BaseException)
+
+
 def suspect(exc: object) -> bool:
     """True when `exc` may be a device error: torch is loaded and a word in its text hints at a device.
 
     Reads `args` only; a user's `__str__` is not called.
     """
-    if not isinstance(exc, BaseException) or "torch" not in sys.modules:
+    if not _is_exception(exc) or "torch" not in sys.modules:
         return False
     for each in linked(exc, everything=False):
         for text in _ARGS.__get__(each):
@@ -172,7 +177,7 @@ def _pipeline(exc: BaseException) -> Explanation | None:
 
 def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, again: bool = False) -> bool:
     """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written."""
-    if not isinstance(exc, BaseException) or not suspect(exc):
+    if not _is_exception(exc) or not suspect(exc):
         return False
     if not again and (not enabled() or _shown(exc)):
         return False

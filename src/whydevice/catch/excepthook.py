@@ -6,6 +6,7 @@ import atexit
 import sys
 
 from .. import guard
+from .prune import traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ class ExceptHook:
 
     def __call__(self, type_: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
         try:
-            if isinstance(value, BaseException) and trace is value.__traceback__:
+            if issubclass(type(value), BaseException) and trace is traceback_of(value):
                 guard.tidy(value)
-                trace = value.__traceback__
+                trace = traceback_of(value)
             self.__whydevice__(type_, value, trace)
         finally:
             guard.show(value)

@@ -43,7 +43,7 @@ def linked(exc: BaseException, *, everything: bool = True) -> Iterator[BaseExcep
             continue
         seen.add(id(current))
         yield current
-        if isinstance(current, BaseExceptionGroup):
+        if issubclass(type(current), BaseExceptionGroup):
             todo.extend(_MEMBERS.__get__(current))
         context = _CONTEXT.__get__(current)
         if context is not None and (everything or not _HIDES_CONTEXT.__get__(current)):
@@ -51,6 +51,12 @@ def linked(exc: BaseException, *, everything: bool = True) -> Iterator[BaseExcep
         cause = _CAUSE.__get__(current)
         if cause is not None:
             todo.append(cause)
+
+
+def traceback_of(exc: BaseException) -> TracebackType | None:
+    """`exc.__traceback__`, whatever the class of `exc` says it is."""
+    trace: TracebackType | None = _TRACEBACK.__get__(exc)
+    return trace
 
 
 def prune(exc: BaseException) -> None:

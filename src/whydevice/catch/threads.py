@@ -6,6 +6,7 @@ import _thread
 import sys
 
 from .. import guard
+from .prune import traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ def _thread_hook(previous: Any) -> Any:
     def excepthook(args: Any) -> None:
         exc = args.exc_value
         try:
-            if isinstance(exc, BaseException) and exc.__traceback__ is args.exc_traceback:
+            if issubclass(type(exc), BaseException) and traceback_of(exc) is args.exc_traceback:
                 guard.tidy(exc)
-                args = type(args)((args.exc_type, exc, exc.__traceback__, args.thread))
+                args = type(args)((args.exc_type, exc, traceback_of(exc), args.thread))
             previous(args)
         finally:
             guard.show(exc)

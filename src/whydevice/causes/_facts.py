@@ -10,6 +10,7 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.passive import class_module
 from ..evidence.scopes import Scope, own_nodes
 
 
@@ -31,7 +32,7 @@ def owners(evidence: Evidence) -> Iterator[tuple[Any, str, Scope]]:
         if scope.frame is None:
             continue
         for name, value in list(scope.locals.items())[:200]:
-            if id(value) in seen or type(value).__module__ in ("builtins", "types"):
+            if id(value) in seen or class_module(type(value)) in ("builtins", "types"):
                 continue
             seen.add(id(value))
             yield value, name, scope
@@ -43,7 +44,7 @@ def unregistered(evidence: Evidence, module: Any) -> Unregistered | None:
         if not values.is_module(owner):
             continue
         for path, sub in values.submodules(owner):
-            for attribute, held in list(values.instance_dict(sub).items()):
+            for attribute, held in values.named(values.instance_dict(sub)):
                 if attribute in ("_parameters", "_buffers", "_modules") or not values.is_container(held):
                     continue
                 if _contains(held, module, 0):

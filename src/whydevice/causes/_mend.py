@@ -227,7 +227,7 @@ def from_dataset(steps: list[Step]) -> Step | None:
         (
             s
             for s in steps
-            if s.kind == "construct" and isinstance(s.value, type) and issubclass(s.value, base)
+            if s.kind == "construct" and values.is_class(s.value) and issubclass(s.value, base)
         ),
         None,
     )

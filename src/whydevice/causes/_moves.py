@@ -81,7 +81,7 @@ def is_move_to(call: ast.Call, scope: Scope, wanted: str, inference: Inference) 
     assert isinstance(call.func, ast.Attribute)
     receiver = call.func.value
     made = try_evaluate(receiver.func, scope) if isinstance(receiver, ast.Call) else None
-    if isinstance(made, type) and issubclass(made, values.torch().nn.Module):
+    if made is not None and values.is_class(made) and issubclass(made, values.torch().nn.Module):
         return False
     return inference.moved_to(call, scope) == wanted and not values.is_module(try_evaluate(receiver, scope))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,7 +54,7 @@ def method_scopes(evidence: Evidence, owner: Any) -> Iterator[Scope]:
         if isinstance(member, ast.FunctionDef) and member.args.args:
             name = member.args.args[0].arg
             function = values.class_attribute(type(owner), member.name)
-            names = getattr(function, "__globals__", {}) if type(function).__name__ == "function" else {}
+            names = function.__globals__ if type(function) is types.FunctionType else {}
             yield Scope(source, member, names, receiver=owner, values={name: owner})
 
 

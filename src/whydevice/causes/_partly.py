@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..evidence.evaluate import try_evaluate
 from ..evidence.frames import is_library
 from ..evidence.operands import held_tensors
 from ..evidence.partly import Mover
+from ..evidence.passive import exactly, same_scalar
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.until import until
 from ..evidence.ways import Gap, Link, parts, way_to
@@ -114,7 +116,7 @@ def _methods(evidence: Evidence, owner: Any) -> Iterator[tuple[Scope, str]]:
     """The `to` and `cuda` methods of an object's class, as they would run on it."""
     for name in ("to", "cuda"):
         found = values.class_attribute(type(owner), name)
-        if type(found).__name__ == "function" and evidence.user is not None and not values.is_module(owner):
+        if type(found) is types.FunctionType and evidence.user is not None and not values.is_module(owner):
             scope = enter_method(found, owner, evidence.user, evidence.sources)
             if scope is not None and scope.parameters() and not is_library(scope.source.path):
                 yield scope, scope.parameters()[0].arg
@@ -145,7 +147,7 @@ def _moved(text: str, held: Any, move: str) -> str | None:
     """An expression for a flat container with its tensors moved."""
     if issubclass(type(held), dict) and all(values.is_tensor(v) for v in dict.values(held)):
         return f"{{k: v{move} for k, v in {text}.items()}}"
-    if type(held) in (list, tuple) and all(values.is_tensor(v) for v in held):
+    if exactly(held, list, tuple) and all(values.is_tensor(v) for v in held):
         inner = f"t{move} for t in {text}"
         return f"[{inner}]" if type(held) is list else f"tuple({inner})"
     if values.class_attribute(type(held), "to") is not None:
@@ -224,7 +226,7 @@ def _statement(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     lines = []
     for key in _left(gap, evidence):
         place = f"{base}.{key}" if isinstance(gap.owner, ast.Attribute) else f'{base}["{key}"]'
-        held = next((v for k, v in parts(gap.way[0].value) if k == key), gap.way[1].value)
+        held = next((v for k, v in parts(gap.way[0].value) if same_scalar(k, key)), gap.way[1].value)
         value = f"{place}{move}" if values.is_tensor(held) else _moved(place, held, move)
         if value is None or not (isinstance(gap.owner, ast.Attribute) or key.isprintable()):
             return ()

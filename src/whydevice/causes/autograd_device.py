@@ -71,9 +71,9 @@ def _backward(evidence: Evidence, name: str) -> Scope | None:
     torch = values.torch()
     for live in evidence.scopes:
         for held in list(live.globals.values()):
-            if not (
-                isinstance(held, type) and issubclass(held, torch.autograd.Function) and held.__name__ == name
-            ):
+            if not values.is_class(held) or not issubclass(held, torch.autograd.Function):
+                continue
+            if values.class_name(held) != name:
                 continue
             found = class_source(held, evidence.sources)
             if found is None:

@@ -54,13 +54,13 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _note(gap: Gap) -> str:
-    key = next((f"`{link.key}`" for link in gap.way if isinstance(link.key, str)), "this one")
+    key = next((f"`{link.key}`" for link in gap.way if type(link.key) is str), "this one")
     notes = {
         "element": "what stands beside it is moved here, this is not",
         "condition": "moves the others only: this test leaves it out",
         "names": f"moves what is listed here, and {key} is not",
         "statement": f"moves the others, but not {key}",
         "keyword": f"moves the others, but not {key}",
-        "branch": f"has no case for a {type(gap.way[0].value).__name__}, which is given back as it is",
+        "branch": f"has no case for a {values.type_name(gap.way[0].value)}, which is given back as it is",
     }
     return notes[gap.kind]

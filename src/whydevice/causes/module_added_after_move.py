@@ -19,11 +19,13 @@ Safe: the move then reaches the new modules too, and an optimizer made later see
 from __future__ import annotations
 
 import ast
+import types
 
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.passive import class_module, function_module
 from ..evidence.scopes import Scope, position
 from ._finding import Finding, Mend
 from ._moves import suite_of
@@ -41,7 +43,7 @@ def find(evidence: Evidence) -> Finding | None:
     owner = wrong.held.owner
     if not values.is_module(owner):
         return None
-    package = type(owner).__module__.partition(".")[0]
+    package = class_module(type(owner)).partition(".")[0]
     if package == "torch":
         return None
     for scope in user_scopes(evidence, []):
@@ -66,7 +68,7 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
             continue
         call = statement.value
         function = try_evaluate(call.func, scope)
-        if type(function).__name__ != "function" or str(function.__module__).partition(".")[0] != package:
+        if type(function) is not types.FunctionType or function_module(function).partition(".")[0] != package:
             continue
         if any(ast.unparse(a) == model for a in call.args):
             found.append(statement)

@@ -50,7 +50,7 @@ def find(evidence: Evidence) -> Finding | None:
         or _placed(evidence, module)
     ):
         return None
-    kind = type(module).__name__
+    kind = values.type_name(module)
     return construction_finding(
         evidence,
         expression,

@@ -49,11 +49,11 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _displaced(model: Any) -> Iterator[tuple[str, str, str]]:
     """(part, the map's device, where it is) of the parts that are not where the device map has them."""
-    mapped = values.instance_dict(model).get("hf_device_map")
+    mapped = values.lookup(values.instance_dict(model), "hf_device_map")
     parts = dict(values.submodules(model))
     for name, device in values.items(mapped):
         wanted = canonical(f"cuda:{device}" if type(device) is int else device)
-        actual = values.module_device(parts.get(name)) if isinstance(name, str) and name in parts else None
+        actual = values.module_device(parts[name]) if type(name) is str and name in parts else None
         if wanted is not None and actual is not None and wanted.startswith("cuda") and actual != wanted:
             yield str(name), wanted, actual
 

@@ -107,19 +107,23 @@ def _stepped(evidence: Evidence) -> Stale | None:
 
 
 def _parameters(optimizer: Any) -> set[int]:
-    groups = values.instance_dict(optimizer).get("param_groups") or []
-    return {id(p) for _, group in values.items(groups) for _, p in values.items(group.get("params", []))}
+    groups = values.lookup(values.instance_dict(optimizer), "param_groups")
+    return {
+        id(p)
+        for _, group in values.items(groups)
+        for _, p in values.items(values.lookup(group, "params", []))
+    }
 
 
 def _stale_key(evidence: Evidence, optimizer: Any, tensor: Any) -> tuple[object, Any] | None:
     """(name of the state, parameter) whose tensor is on the wrong device while the parameter is not."""
-    state = values.instance_dict(optimizer).get("state")
+    state = values.lookup(values.instance_dict(optimizer), "state")
     for parameter, entry in values.items(state):
         if not values.is_tensor(parameter) or values.device_of(parameter) != evidence.wanted:
             continue
         for key, held in values.items(entry):
-            if not values.is_tensor(held) or key == "step":  # PyTorch keeps `step` on the CPU by design
-                continue
+            if type(key) is not str or key == "step" or not values.is_tensor(held):
+                continue  # PyTorch keeps `step` on the CPU by design
             if tensor is not None and held is not tensor:
                 continue
             if values.device_of(held) == evidence.wrong_device:

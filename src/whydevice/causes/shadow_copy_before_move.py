@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.passive import class_module
 from ._captured import capture, captured_finding
 from ._finding import Finding
 from ._modules import appended_move
@@ -32,7 +33,7 @@ ORDER = 22
 
 def find(evidence: Evidence) -> Finding | None:
     found = capture(evidence)
-    if found is None or values.is_container(found.held) or type(found.held).__module__ == "functools":
+    if found is None or values.is_container(found.held) or class_module(type(found.held)) == "functools":
         return None
     finding = captured_finding(evidence, found)
     if values.is_module(found.held):  # a module can be moved by itself

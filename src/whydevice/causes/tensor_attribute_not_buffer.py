@@ -165,7 +165,7 @@ def left_behind(evidence: Evidence) -> Iterator[tuple[Any, str]]:
             if id(sub) in seen:
                 continue
             seen.add(id(sub))
-            for name, value in list(values.instance_dict(sub).items()):
+            for name, value in values.named(values.instance_dict(sub)):
                 if (
                     values.is_tensor(value)
                     and values.device_of(value) == evidence.wrong_device

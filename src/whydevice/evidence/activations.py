@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import attributes
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
+from .passive import class_module, instance_dict
 from .scopes import Scope, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
@@ -122,6 +123,5 @@ def node_of(place: attributes.Assignment) -> ScopeNode:
 
 
 def globals_of(cls: type, scope: Scope) -> dict[str, Any]:
-
-    module = sys.modules.get(type.__getattribute__(cls, "__dict__").get("__module__", ""))
-    return module.__dict__ if module is not None else scope.globals
+    module = sys.modules.get(class_module(cls))
+    return instance_dict(module) if module is not None else scope.globals

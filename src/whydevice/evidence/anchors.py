@@ -10,6 +10,7 @@ from typing import Any
 from . import values
 from .evaluate import Unknown, evaluate
 from .infer import Inference, canonical
+from .passive import exactly
 from .scopes import MISSING, Scope, bindings_of, own_nodes, position
 
 # What an expression that names a device is built on, best first; the order differs by where the edit goes.
@@ -136,7 +137,9 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     if values.is_container(value):
         found = []
         for key, item in list(values.items(value))[:3]:
-            inner = f"{text}[{key!r}]" if not isinstance(key, str) else f'{text}["{key}"]'
+            if not exactly(key, str, int):
+                continue
+            inner = f"{text}[{key!r}]" if type(key) is int else f'{text}["{key}"]'
             if values.is_tensor(item) and values.device_of(item) == wanted:
                 found.append(Anchor(f"{inner}.device", max(rank, ARGUMENT), inner))
         for key in ("device", "dev"):
@@ -151,14 +154,12 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     is_receiver = bool(scope.parameters()) and scope.parameters()[0].arg == text
     found = []
     for attr in ("device", "dev", "_device"):
-        if (
-            attr in own
-            and canonical(own[attr]) == wanted
-            and not (is_receiver and not _set_before(text, attr, scope, at))
+        if canonical(values.lookup(own, attr)) == wanted and not (
+            is_receiver and not _set_before(text, attr, scope, at)
         ):
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
     if is_receiver and not _constructing(scope):
-        for attr, inner in list(own.items())[:40]:
+        for attr, inner in values.named(own)[:40]:
             if values.is_module(inner) and values.module_device(inner) == wanted:
                 found.append(Anchor(f"next({text}.{attr}.parameters()).device", OWN_STATE))
             elif values.is_tensor(inner) and values.device_of(inner) == wanted:
@@ -173,7 +174,7 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
     found = []
     own = values.instance_dict(module)
     for attr in ("device", "dev", "_device"):
-        if attr in own and canonical(own[attr]) == wanted:
+        if canonical(values.lookup(own, attr)) == wanted:
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
     for path, tensor, kind in values.module_tensors(module):
         if values.device_of(tensor) != wanted:
@@ -224,7 +225,7 @@ def _moved_later(name: str, scope: Scope, at: ast.AST) -> bool:
 
 def _is_device(text: str, value: Any) -> bool:
     return values.is_device(value) or (
-        isinstance(value, str) and canonical(value) is not None and "dev" in text.lower()
+        type(value) is str and canonical(value) is not None and "dev" in text.lower()
     )
 
 
@@ -234,7 +235,7 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
     found = []
     own = set(bindings_of(scope.node)) | {p.arg for p in scope.parameters()}
     for name, value in list(islice(scope.globals.items(), 400)):
-        if name.startswith("__") or name in own or not isinstance(name, str):
+        if name.startswith("__") or name in own:
             continue
         if _is_device(name, value) and canonical(value) == wanted:
             found.append(Anchor(name, GLOBAL_DEVICE))

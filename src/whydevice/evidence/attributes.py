@@ -10,6 +10,7 @@ from typing import Any
 
 from . import values
 from .frames import is_library
+from .passive import bases, class_entries, class_module, class_name, exactly
 from .sources import FunctionNode, Source, Sources
 
 
@@ -32,11 +33,11 @@ class Assignment:
 
 def classes(value: Any) -> list[type]:
     """The class of a value and its bases, torch's and Python's own left out."""
-    kind = value if isinstance(value, type) else type(value)
+    kind = value if values.is_class(value) else type(value)
     found = []
-    for base in type.__getattribute__(kind, "__mro__"):
-        module = type.__getattribute__(base, "__dict__").get("__module__", "")
-        if isinstance(module, str) and module.partition(".")[0] in ("builtins", "torch", "typing", "abc"):
+    for base in bases(kind):
+        module = class_module(base)
+        if module.partition(".")[0] in ("builtins", "torch", "typing", "abc"):
             if not (module.startswith("torch.distributions") or module.startswith("torch.optim")):
                 continue
         found.append(base)
@@ -45,13 +46,12 @@ def classes(value: Any) -> list[type]:
 
 def class_source(cls: type, sources: Sources) -> tuple[Source, ast.ClassDef] | None:
     """The file and node of a class, by the first line of one of its methods, else by its module and name."""
-    own = type.__getattribute__(cls, "__dict__")
-    for entry in list(own.values()):
+    for _, entry in values.named(class_entries(cls)):
         function = (
             entry.fget
-            if isinstance(entry, property)
-            else getattr(entry, "__func__", entry)
-            if isinstance(entry, staticmethod | classmethod)
+            if type(entry) is property
+            else entry.__func__
+            if exactly(entry, staticmethod, classmethod)
             else entry
         )
         if type(function) is not types.FunctionType:
@@ -61,12 +61,12 @@ def class_source(cls: type, sources: Sources) -> tuple[Source, ast.ClassDef] | N
         node = source.function_at(code.co_firstlineno, code.co_name) if source is not None else None
         if source is not None and node is not None:
             found = source.enclosing_class(node)
-            if found is not None and found.name == cls.__name__:
+            if found is not None and found.name == class_name(cls):
                 return source, source.whole(found)
-    module = sys.modules.get(own.get("__module__", ""))
-    path = getattr(module, "__file__", None) if module is not None else None
-    source = sources.get(path) if isinstance(path, str) else None
-    node = source.class_named(cls.__name__) if source is not None else None
+    module = sys.modules.get(class_module(cls))
+    path = values.lookup(values.instance_dict(module), "__file__")
+    source = sources.get(path) if type(path) is str else None
+    node = source.class_named(class_name(cls)) if source is not None else None
     return (source, node) if source is not None and node is not None else None
 
 
@@ -205,7 +205,6 @@ def kind_in(owner: Any, name: str) -> str | None:
     own = values.instance_dict(owner)
     if values.is_module(owner):
         for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", "module")):
-            entries = own.get(table)
-            if isinstance(entries, dict) and name in entries:
+            if values.lookup(values.lookup(own, table), name, values) is not values:
                 return kind
-    return "attribute" if name in own else None
+    return "attribute" if values.lookup(own, name, values) is not values else None

@@ -30,7 +30,7 @@ def live_scopes(frames: list[LiveFrame], sources: Sources) -> list[Scope]:
             scope.caller = previous.caller
             scope.call, scope.bound, scope.receiver = previous.call, previous.bound, previous.receiver
             scope.values = {}
-            live.extra["locals"] = {**previous.locals, **live.frame.f_locals}
+            live.extra["locals"] = {**previous.locals, **dict(values.named(live.frame.f_locals))}
         else:
             call = calling_node(previous) if previous is not None else None
             if previous is not None and call is not None:
@@ -79,7 +79,7 @@ def spread_arguments(call: ast.Call, scope: Scope) -> tuple[list[Argument], dict
         held = try_evaluate(keyword.value, scope)
         if held is not MISSING:
             for key, _ in values.items(held):
-                if isinstance(key, str):
+                if type(key) is str:
                     keywords[key] = Argument(keyword.value, scope, spread="**", key=key)
     return positional, keywords
 
@@ -175,7 +175,7 @@ def _receiver(scope: Scope, call: ast.Call, caller: Scope, names: list[str]) -> 
             return Argument(node, owner.caller), False
     func = call.func
     held = try_evaluate(func, caller)
-    if isinstance(held, type):
+    if values.is_class(held):
         return Argument(call, caller), False  # a construction: `self` is what the call makes
     if isinstance(func, ast.Attribute):
         if (
@@ -195,7 +195,7 @@ def _receiver(scope: Scope, call: ast.Call, caller: Scope, names: list[str]) -> 
                 ),
                 caller,
             ), False
-        if function_of(held) is None or not isinstance(try_evaluate(func.value, caller), type):
+        if function_of(held) is None or not values.is_class(try_evaluate(func.value, caller)):
             if values.is_module(held):
                 return Argument(func, caller), False
             return Argument(func.value, caller), False
@@ -215,12 +215,12 @@ def enter(call: ast.Call, scope: Scope, sources: Sources) -> Scope | None:
     held = try_evaluate(call.func, scope)
     if held is MISSING and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
         made = try_evaluate(call.func.value.func, scope)  # `Windows(data).batches()`
-        method = values.class_attribute(made, call.func.attr) if isinstance(made, type) else None
+        method = values.class_attribute(made, call.func.attr) if values.is_class(made) else None
         if type(method) is types.FunctionType:
             return _enter_function(method, MISSING, call, scope, sources, method=True)
     if held is MISSING:
         return _enter_by_name(call, scope)
-    if isinstance(held, type):
+    if values.is_class(held):
         init = values.class_attribute(held, "__init__")
         if type(init) is not types.FunctionType:
             return None
@@ -233,7 +233,7 @@ def enter(call: ast.Call, scope: Scope, sources: Sources) -> Scope | None:
     found = function_of(held)
     if found is None:
         caller_method = values.class_attribute(type(held), "__call__")
-        if type(caller_method) is types.FunctionType and not isinstance(held, types.ModuleType):
+        if type(caller_method) is types.FunctionType and not values.is_a(held, types.ModuleType):
             return _enter_function(caller_method, held, call, scope, sources, method=True)
         return None
     function, receiver = found
@@ -285,7 +285,7 @@ def bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) -> 
     if method and names:
         func = call.func
         held = try_evaluate(func, scope)
-        if isinstance(held, type):
+        if values.is_class(held):
             entered.bound[names[0]] = Argument(call, scope)
         elif isinstance(func, ast.Attribute) and not values.is_module(held):
             entered.bound[names[0]] = Argument(func.value, scope)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import sys
-import types
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +11,7 @@ from ..messages import wanted_side
 from ..types import DeviceError
 from . import values
 from .calls import live_scopes
-from .frames import LiveFrame, live_frames, locate
+from .frames import LiveFrame, forget_locals, joined, live_frames, locate
 from .infer import NOT_A_TENSOR, Inference, canonical
 from .operands import Held, Leaf, flat, leaves, match
 from .origins import Tracer
@@ -90,14 +87,24 @@ def collect(exc: BaseException, error: DeviceError, outer: BaseException | None 
     """Read the frames of a device error, and those of the exception that it was wrapped in (`outer`), whose
     traceback alone may reach the user's code. The caller drops the result before the error's handling ends."""
     sources = Sources()
-    frames = live_frames(exc, sources)
-    if outer is not None and outer is not exc and all(f.library for f in frames):
-        frames = joined(live_frames(outer, sources), frames)
     inference = Inference(sources)
-    evidence = Evidence(error, frames, [], sources, inference, Tracer(sources, inference, []))
+    evidence = Evidence(error, [], [], sources, inference, Tracer(sources, inference, []))
+    try:
+        _gather(evidence, exc, outer)
+    except BaseException:
+        evidence.release()
+        raise
+    return evidence
+
+
+def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None) -> None:
+    sources, inference = evidence.sources, evidence.inference
+    evidence.frames = frames = live_frames(exc, sources)
+    if outer is not None and outer is not exc and all(f.library for f in frames):
+        evidence.frames = frames = joined(live_frames(outer, sources), frames)
     user_index = next((i for i in range(len(frames) - 1, -1, -1) if not frames[i].library), None)
     if user_index is None:
-        return evidence
+        return
     if len(frames) > user_index + 1:
         evidence.library = frames[-1]
         for live in frames[user_index + 1 :][-6:]:
@@ -110,7 +117,7 @@ def collect(exc: BaseException, error: DeviceError, outer: BaseException | None 
     user = frames[user_index]
     evidence.user = next((s for s in reversed(evidence.scopes) if s.live is user), None)
     if evidence.user is None:
-        return evidence
+        return
     evidence.node = user.node
     evidence.leaves = leaves(user.node, evidence.user, inference)
     last = evidence.scopes[-1]
@@ -126,7 +133,6 @@ def collect(exc: BaseException, error: DeviceError, outer: BaseException | None 
         first = evidence.wrongs[0]
         evidence.steps = evidence.trace(first.leaf.node, first.leaf.scope)
         evidence.branches = list(evidence.tracer.branches)
-    return evidence
 
 
 def _through_library(evidence: Evidence) -> None:
@@ -146,27 +152,6 @@ def _through_library(evidence: Evidence) -> None:
         leaf_of.value = MISSING
         evidence.wrongs = [Wrong(leaf_of, None, evidence.wrong_device)]
         return
-
-
-def forget_locals(frame: types.FrameType) -> None:
-    """Empty the copy of a function's locals that reading `f_locals` leaves on its frame before Python 3.13.
-
-    The copy holds the exception that the function is handling, which holds the frame: a cycle. The frame's own
-    variables stay as they are, and the next reader (a debugger) gets a new copy. A module's `f_locals` is no copy.
-    """
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        frame.f_locals.clear()
-
-
-def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:
-    """The frames that led to the wrapping, then those of the error inside, from the frame that they share."""
-    shared = {id(f.frame) for f in inner}
-    before: list[LiveFrame] = []
-    for live in outer:
-        if id(live.frame) in shared:
-            return [*before, *inner]
-        before.append(live)
-    return inner
 
 
 # -- which device is right ------------------------------------------------------------------------------------
@@ -240,7 +225,7 @@ def _between_gpus(evidence: Evidence, devices: list[str]) -> tuple[str | None, s
             return own, "module"
     if user is not None:
         for name in ("device", "dev"):
-            named = canonical(user.locals.get(name) or user.globals.get(name))
+            named = canonical(user.locals.get(name, user.globals.get(name)))
             if named in devices:
                 return named, "name"
     count: Counter[str] = Counter()

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import values
 from .evaluate import call_name, try_evaluate
+from .passive import bases, class_module, exactly
 from .scopes import MISSING, Scope
 
 _MAPPINGS = ("Mapping", "MutableMapping")
@@ -19,7 +20,7 @@ def lookup(node: ast.AST, scope: Scope, known: dict[str, Any]) -> Any:
         return known[node.id]
     if isinstance(node, ast.Subscript):
         base, key = lookup(node.value, scope, known), lookup(node.slice, scope, known)
-        if base is not MISSING and type(key) in (str, int):
+        if base is not MISSING and exactly(key, str, int):
             try:
                 return values.item(base, key)
             except (LookupError, TypeError):
@@ -81,7 +82,10 @@ def _called(test: ast.Call, scope: Scope, known: dict[str, Any]) -> bool | None:
         asked = test.args[1].value
         if type(asked) is not str:
             return None
-        return values.class_attribute(type(held), asked) is not None or asked in values.instance_dict(held)
+        return (
+            values.class_attribute(type(held), asked) is not None
+            or values.lookup(values.instance_dict(held), asked, MISSING) is not MISSING
+        )
     return None
 
 
@@ -100,15 +104,15 @@ def _is_a(held: Any, kind: ast.expr, scope: Scope) -> bool | None:
 
 
 def _of_class(held: Any, cls: Any) -> bool | None:
-    if not isinstance(cls, type):
+    if not values.is_class(cls):
         return None
-    if cls.__module__ in ("collections.abc", "typing", "_collections_abc"):
-        if cls.__name__ in _MAPPINGS:
+    if class_module(cls) in ("collections.abc", "typing", "_collections_abc"):
+        if values.class_name(cls) in _MAPPINGS:
             return issubclass(type(held), dict)
-        if cls.__name__ in _SEQUENCES:
+        if values.class_name(cls) in _SEQUENCES:
             return issubclass(type(held), list | tuple | str)
         return None
-    return cls in type.__getattribute__(type(held), "__mro__")
+    return any(base is cls for base in bases(type(held)))
 
 
 def _compared(
@@ -117,7 +121,7 @@ def _compared(
     negated = isinstance(op, ast.NotEq | ast.NotIn | ast.IsNot)
     if isinstance(left, ast.Call) and call_name(left) == "type" and left.args:
         held, cls = lookup(left.args[0], scope, known), lookup(right, scope, known)
-        if held is MISSING or not isinstance(cls, type):
+        if held is MISSING or not values.is_class(cls):
             return None
         return (type(held) is cls) != negated
     a = lookup(left, scope, known)
@@ -130,8 +134,8 @@ def _compared(
     if isinstance(op, ast.Is | ast.IsNot):
         return (a is b) != negated if a is None or b is None else None
     if isinstance(op, ast.Eq | ast.NotEq):
-        return (a == b) != negated if type(a) is type(b) and type(a) in (str, int, bool) else None
-    if isinstance(op, ast.In | ast.NotIn) and type(a) in (str, int):
-        if type(b) in (list, tuple, set, frozenset, dict) and all(type(e) in (str, int) for e in b):
+        return (a == b) != negated if type(a) is type(b) and exactly(a, str, int, bool) else None
+    if isinstance(op, ast.In | ast.NotIn) and exactly(a, str, int):
+        if exactly(b, list, tuple, set, frozenset, dict) and all(exactly(e, str, int) for e in b):
             return (a in b) != negated
     return None

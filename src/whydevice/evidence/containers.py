@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import vocabulary
+from . import values, vocabulary
 from .activations import method_scope
 from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
+from .passive import same_scalar
 from .scopes import MISSING, Scope, bindings_of, dotted, own_nodes, reaching
 from .steps import Step
 
@@ -24,7 +25,7 @@ def follow_items(
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         elements = node.elts
         if (
-            isinstance(key, int)
+            type(key) is int
             and -len(elements) <= key < len(elements)
             and not any(isinstance(e, ast.Starred) for e in elements)
         ):
@@ -35,7 +36,7 @@ def follow_items(
         chosen = [
             v
             for k, v in zip(node.keys, node.values, strict=True)
-            if k is None or key is None or not isinstance(k, ast.Constant) or k.value == key
+            if k is None or key is None or not isinstance(k, ast.Constant) or same_scalar(k.value, key)
         ]
         _pick(tracer, chosen or list(node.values), node, scope, steps, path)
         return
@@ -119,11 +120,13 @@ def _call_items(
         "OrderedDict",
         "TensorDict",
         "defaultdict",
-    ) or isinstance(held, type):
-        if isinstance(held, type):
+    ) or values.is_class(held):
+        if values.is_class(held):
             steps.append(Step("construct", node, scope, last, value=held))
-        elements = [k.value for k in node.keywords if key is None or k.arg == key] or list(node.args)
-        if isinstance(key, int) and key < len(node.args):
+        elements = [k.value for k in node.keywords if key is None or same_scalar(k.arg, key)] or list(
+            node.args
+        )
+        if type(key) is int and key < len(node.args):
             elements = [node.args[key]]
         if len(elements) == 1 and isinstance(
             elements[0],
@@ -137,7 +140,7 @@ def _call_items(
             _pick(tracer, elements, node, scope, steps, path)
             return
     inner_scope = enter(node, scope, tracer.sources)
-    if inner_scope is None or isinstance(held, type):
+    if inner_scope is None or values.is_class(held):
         steps.append(Step("library", node, scope, last, value=held))
         return
     steps.append(Step("call", node, scope, last, value=held, extra={"entered": inner_scope}))
@@ -206,7 +209,7 @@ def _name_items(
 
 
 def _key_path(key: object) -> tuple[int, ...]:
-    return (key,) if isinstance(key, int) else ()
+    return (key,) if type(key) is int else ()
 
 
 def follow_additions(
@@ -240,7 +243,7 @@ def follow_additions(
             for target in node.targets:
                 if isinstance(target, ast.Subscript) and dotted(target.value) == name:
                     held = try_evaluate(target.slice, scope)
-                    if key is None or held is MISSING or held == key:
+                    if key is None or held is MISSING or same_scalar(held, key):
                         item = node.value
         if item is None:
             continue

@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 from . import values
+from .passive import exactly, plain_names
 from .scopes import MISSING, Scope, bindings_of, comprehension_binding, dotted, position, reaching
 
 MOST_DEPTH = 24
@@ -40,7 +41,7 @@ def evaluate(node: ast.AST, scope: Scope, depth: int = 0) -> Any:
             raise Unknown("item") from None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         operand = evaluate(node.operand, scope, depth + 1)
-        if type(operand) in (int, float):
+        if exactly(operand, int, float):
             return -operand
     if isinstance(node, ast.NamedExpr):
         return evaluate(node.value, scope, depth + 1)
@@ -54,7 +55,7 @@ def evaluate(node: ast.AST, scope: Scope, depth: int = 0) -> Any:
             return left + right
     if isinstance(node, ast.JoinedStr):
         return _formatted(node, scope, depth)
-    raise Unknown(type(node).__name__)
+    raise Unknown(values.type_name(node))
 
 
 def _formatted(node: ast.JoinedStr, scope: Scope, depth: int) -> str:
@@ -64,7 +65,7 @@ def _formatted(node: ast.JoinedStr, scope: Scope, depth: int) -> str:
             parts.append(str(piece.value))
         elif isinstance(piece, ast.FormattedValue) and piece.format_spec is None:
             value = evaluate(piece.value, scope, depth + 1)
-            if type(value) not in (str, int):
+            if not exactly(value, str, int):
                 raise Unknown("format")
             parts.append(str(value))
     return "".join(parts)
@@ -72,7 +73,7 @@ def _formatted(node: ast.JoinedStr, scope: Scope, depth: int) -> str:
 
 def _index(node: ast.AST, scope: Scope, depth: int) -> object:
     value = evaluate(node, scope, depth + 1)
-    if type(value) in (int, str, bool, float) or value is None or values.is_tensor(value):
+    if exactly(value, int, str, bool, float) or value is None or values.is_tensor(value):
         return value
     raise Unknown("index")
 
@@ -119,8 +120,8 @@ def name_value(node: ast.Name, scope: Scope, depth: int = 0) -> Any:
 def global_value(name: str, scope: Scope) -> Any:
     if name in scope.globals:
         return scope.globals[name]
-    if hasattr(builtins, name):
-        return getattr(builtins, name)
+    if name in (own := plain_names(vars(builtins))):
+        return own[name]
     raise Unknown(name)
 
 
@@ -171,16 +172,16 @@ def function_of(value: Any) -> tuple[types.FunctionType, Any] | None:
     import functools
 
     for _ in range(8):
-        if isinstance(value, types.MethodType) and type(value) is types.MethodType:
-            if isinstance(value.__func__, types.FunctionType):
-                inner = values.instance_dict(value.__func__).get("__wrapped__")
-                if isinstance(inner, types.FunctionType):
+        if type(value) is types.MethodType:
+            if type(value.__func__) is types.FunctionType:
+                inner = values.lookup(values.instance_dict(value.__func__), "__wrapped__")
+                if type(inner) is types.FunctionType:
                     return inner, value.__self__
                 return value.__func__, value.__self__
             value = value.__func__
             continue
         if type(value) is types.FunctionType:
-            inner = values.instance_dict(value).get("__wrapped__")
+            inner = values.lookup(values.instance_dict(value), "__wrapped__")
             if inner is not None and inner is not value:
                 value = inner
                 continue
@@ -188,7 +189,7 @@ def function_of(value: Any) -> tuple[types.FunctionType, Any] | None:
         if type(value) is functools.partial:
             value = values.attribute(value, "func")
             continue
-        inner = values.instance_dict(value).get("__wrapped__")
+        inner = values.lookup(values.instance_dict(value), "__wrapped__")
         if inner is None:
             break
         value = inner

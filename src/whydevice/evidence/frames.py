@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import site
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from ..catch.prune import linked, traceback_of
 from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
@@ -68,24 +70,13 @@ class LiveFrame:
 
 def exceptions(exc: BaseException) -> Iterator[BaseException]:
     """The exception, those in its group, and those that it was raised from, each once, innermost causes last."""
-    seen: set[int] = set()
-    stack = [exc]
-    while stack and len(seen) < 100:
-        here = stack.pop()
-        if id(here) in seen:
-            continue
-        seen.add(id(here))
-        yield here
-        following = [here.__cause__, None if here.__suppress_context__ else here.__context__]
-        if isinstance(here, BaseExceptionGroup):
-            following = [*following, *here.exceptions]
-        stack.extend(e for e in reversed(following) if e is not None)
+    return linked(exc, everything=False)
 
 
 def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
     """The frames of an exception's traceback, outermost first; ours are left out."""
     found: list[LiveFrame] = []
-    tb = exc.__traceback__
+    tb = traceback_of(exc)
     entries: list[types.TracebackType] = []
     while tb is not None:
         entries.append(tb)
@@ -148,3 +139,31 @@ def _main_expression(statement: ast.stmt) -> ast.AST:
     ):
         return statement.value
     return statement
+
+
+_OURS_ALONE = 3
+"""References to a frame's copy of its locals: the frame's, a name's, and that of the call which counts them."""
+
+
+def forget_locals(frame: types.FrameType) -> None:
+    """Empty the copy of a function's locals that reading `f_locals` leaves on its frame before Python 3.13.
+
+    The copy holds the exception that the function is handling, which holds the frame: a cycle. The frame's own
+    variables stay as they are, and the next reader (a debugger) gets a new copy. A module's `f_locals` is no copy,
+    and what the function has from `locals()` itself is the user's.
+    """
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        copy = frame.f_locals
+        if sys.getrefcount(copy) <= _OURS_ALONE:
+            copy.clear()
+
+
+def joined(outer: list[LiveFrame], inner: list[LiveFrame]) -> list[LiveFrame]:
+    """The frames that led to the wrapping, then those of the error inside, from the frame that they share."""
+    shared = {id(f.frame) for f in inner}
+    before: list[LiveFrame] = []
+    for live in outer:
+        if id(live.frame) in shared:
+            return [*before, *inner]
+        before.append(live)
+    return inner

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import sys
+import types
 from typing import Any
 
 from . import values, vocabulary
 from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
+from .passive import exactly, function_module
 from .scopes import MISSING, Scope, bindings_of, comprehension_binding, reaching
 from .sources import Sources
 
@@ -21,7 +23,7 @@ MOST_DEPTH = 16
 
 def canonical(device: object) -> str | None:
     """`cuda` -> `cuda:0`: a device as tensors report it. None for what is no device."""
-    if values.is_device(device) or isinstance(device, str):
+    if values.is_device(device) or exactly(device, str, values.DeviceText):
         text = str(device)
     elif type(device) is int:
         text = f"cuda:{device}"
@@ -155,10 +157,10 @@ class Inference:
         if held is MISSING:
             return None
         defined = values.class_attribute(type(held), node.attr)
-        if isinstance(defined, property) and defined.fget is not None:
+        if type(defined) is property and type(defined.fget) is types.FunctionType:
             from .calls import enter_method
 
-            inner = enter_method(defined.fget, held, scope, self.sources)  # type: ignore[arg-type]
+            inner = enter_method(defined.fget, held, scope, self.sources)
             return self._returns(inner, depth) if inner is not None else None
         return None
 
@@ -197,7 +199,7 @@ class Inference:
 
     def _entered(self, node: ast.Call, scope: Scope, depth: int) -> str | None:
         inner = enter(node, scope, self.sources)
-        if inner is None or isinstance(try_evaluate(node.func, scope), type):
+        if inner is None or values.is_class(try_evaluate(node.func, scope)):
             return None
         return self._returns(inner, depth)
 
@@ -206,17 +208,19 @@ class Inference:
         torch = values.torch()
         held = try_evaluate(node.func, scope)
         if values.is_module(held):
-            return "module", type(held).__name__
+            return "module", values.type_name(held)
         name = call_name(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
         last = name.rpartition(".")[2]
         if held is not MISSING and torch is not None and not isinstance(node.func, ast.Attribute | ast.Name):
             return "other", last
         if held is not MISSING and torch is not None:
-            if held is getattr(torch, last, None) and last in vocabulary.FACTORIES:
+            # Not by getattr: torch imports some of its packages when they are asked for.
+            torch_own = values.lookup(vars(torch), last)
+            if held is torch_own and last in vocabulary.FACTORIES:
                 return "factory", last
-            if held is getattr(torch, last, None) and last in vocabulary.CPU_CONSTRUCTORS:
+            if held is torch_own and last in vocabulary.CPU_CONSTRUCTORS:
                 return "constructor", last
-            if held is getattr(torch, last, None) and last in vocabulary.LIKES:
+            if held is torch_own and last in vocabulary.LIKES:
                 return "like", last
             if _is_torch_function(held, torch, last):
                 return "torch", last
@@ -277,24 +281,22 @@ class Inference:
 
 def _is_torch_function(held: Any, torch: Any, name: str) -> bool:
     """Whether a callable is one of torch's own operations (`torch.cat`, `F.softmax`, `torch.linalg.norm`)."""
-    module = getattr(held, "__module__", None) if type(held).__module__ == "builtins" else None
-    if isinstance(module, str) and (
-        module == "torch"
-        or module.startswith(
-            (
-                "torch.nn.functional",
-                "torch._",
-                "torch.functional",
-                "torch.special",
-                "torch.linalg",
-                "torch.fft",
-            )
+    held = held.__func__ if type(held) is types.MethodType else held
+    own_kind = exactly(held, types.FunctionType, types.BuiltinFunctionType)
+    module = function_module(held) if own_kind else ""
+    if module == "torch" or module.startswith(
+        (
+            "torch.nn.functional",
+            "torch._",
+            "torch.functional",
+            "torch.special",
+            "torch.linalg",
+            "torch.fft",
         )
     ):
-        return not isinstance(held, type)
-    kind = type(held).__name__
-    return kind == "builtin_function_or_method" and (
-        held is getattr(torch, name, None) or held is getattr(torch.nn.functional, name, None)
+        return True
+    return type(held) is types.BuiltinFunctionType and (
+        held is values.lookup(vars(torch), name) or held is values.lookup(vars(torch.nn.functional), name)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from typing import TYPE_CHECKING, Any
 
 from . import values, vocabulary
@@ -10,6 +11,7 @@ from .calls import enter, enter_method, returned
 from .containers import follow_items
 from .evaluate import call_name, try_evaluate
 from .frames import is_library
+from .passive import bases
 from .scopes import MISSING, Scope, bindings_of, reaching
 from .steps import Step
 
@@ -50,10 +52,9 @@ def follow_iteration(
         tracer.follow(node, scope, steps)
         return
     if held is not MISSING and not values.is_container(held):
-        method = values.class_attribute(type(held), "__iter__") or values.class_attribute(
-            type(held), "__getitem__"
-        )
-        inner = enter_method(method, held, scope, tracer.sources) if hasattr(method, "__code__") else None
+        methods = [values.class_attribute(type(held), name) for name in ("__iter__", "__getitem__")]
+        method = next((m for m in methods if type(m) is types.FunctionType), None)
+        inner = enter_method(method, held, scope, tracer.sources) if method is not None else None
         if inner is not None and not values.is_module(held):
             if inner.source is not None and not is_library(inner.source.path):
                 _follow_yield(tracer, inner, steps, path)
@@ -61,10 +62,13 @@ def follow_iteration(
         if values.is_module(held):
             tracer.follow(node, scope, steps)
             return
-        if (
-            type(held).__name__ in ("list_iterator", "generator", "zip", "enumerate", "map")
-            or "DataLoader" in type(held).__name__
-        ):
+        if values.type_name(held) in (
+            "list_iterator",
+            "generator",
+            "zip",
+            "enumerate",
+            "map",
+        ) or "DataLoader" in values.type_name(held):
             _follow_iterator(tracer, node, scope, steps, path)
             return
         steps.append(Step("loader", node, scope, value=held, path=path))
@@ -96,10 +100,7 @@ def _follow_iterator(
 
 
 def _is_loader(held: Any) -> bool:
-    return any(
-        c.__name__ in ("DataLoader", "_BaseDataLoaderIter")
-        for c in type.__getattribute__(type(held), "__mro__")
-    )
+    return any(values.class_name(c) in ("DataLoader", "_BaseDataLoaderIter") for c in bases(type(held)))
 
 
 def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:

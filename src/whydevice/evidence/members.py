@@ -75,8 +75,8 @@ def _attribute_of(
         if values.is_module(held) or values.is_tensor(held):
             if _listed(tracer, owner, name, node, scope, steps):
                 return
-        data = values.instance_dict(owner).get("data")
-        if isinstance(data, dict) and name in data and isinstance(node, ast.Attribute):
+        data = values.lookup(values.instance_dict(owner), "data")
+        if values.lookup(data, name, MISSING) is not MISSING and isinstance(node, ast.Attribute):
             follow_items(tracer, node.value, scope, steps, name, path)
             return
         _field(tracer, owner, name, node, scope, steps, path)
@@ -167,9 +167,9 @@ def _static_attribute(
         steps.append(Step("unknown", node, scope))
         return
     cls = try_evaluate(built.node.func, built.scope)
-    places = attributes.assignments(cls, node.attr, tracer.sources) if isinstance(cls, type) else []
+    places = attributes.assignments(cls, node.attr, tracer.sources) if values.is_class(cls) else []
     if not places:
-        if isinstance(cls, type):
+        if values.is_class(cls):
             _constructed_field(tracer, built.node, cls, node.attr, built.scope, steps, path)
         else:
             steps.append(Step("unknown", node, scope))
@@ -233,11 +233,9 @@ def _constructed_field(
             steps.append(Step("item", keyword.value, scope, name, extra={"construct": call}))
             tracer.follow(keyword.value, scope, steps, path)
             return
-    fields = values.class_attribute(cls, "_fields") or list(
-        values.class_attribute(cls, "__dataclass_fields__") or ()
-    )
-    if name in fields and list(fields).index(name) < len(call.args):
-        value = call.args[list(fields).index(name)]
+    fields = values.field_names(cls)
+    if name in fields and fields.index(name) < len(call.args):
+        value = call.args[fields.index(name)]
         steps.append(Step("item", value, scope, name, extra={"construct": call}))
         tracer.follow(value, scope, steps, path)
         return

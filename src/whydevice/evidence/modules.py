@@ -66,7 +66,7 @@ def audit(module: Any) -> Audit:
     torch.nn.Module.
     """
     if not values.is_module(module):
-        raise TypeError(f"audit takes a torch.nn.Module, not {type(module).__name__}")
+        raise TypeError(f"audit takes a torch.nn.Module, not {values.type_name(module)}")
     reached = {id(tensor): kind for _, tensor, kind in values.module_tensors(module)}
     entries = []
     for held in held_tensors(module):
@@ -74,4 +74,4 @@ def audit(module: Any) -> Audit:
         if kind is None:
             kind = "attribute" if held.kind == "attribute" else "hidden"
         entries.append(Entry(held.path, held.device, kind, values.describe(held.tensor)))
-    return Audit(type(module).__name__, tuple(entries))
+    return Audit(values.type_name(module), tuple(entries))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from . import values
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
+from .passive import OF_PYTHON, class_module, exactly
 from .scopes import MISSING, Scope
 
 MOST_HELD = 4_000
@@ -97,13 +99,13 @@ def _walk(
         return
     if values.is_container(value):
         for key, item in values.items(value):
-            text = f"{path}[{key!r}]" if isinstance(key, str | int) else f"{path}[...]"
+            text = f"{path}[{key!r}]" if exactly(key, str, int) else f"{path}[...]"
             yield from _walk(item, text, depth + 1, seen, owner, name, "item" if depth else "")
-        if type(value) in (dict, list, tuple):
+        if exactly(value, dict, list, tuple):
             return
-    if type(value).__module__ in ("builtins", "types", "collections", "functools") or isinstance(value, type):
+    if values.is_class(value) or class_module(type(value)) in OF_PYTHON:
         return
-    for attr, inner in list(values.instance_dict(value).items()):
+    for attr, inner in values.named(values.instance_dict(value)):
         yield from _walk(inner, _join(path, attr), depth + 1, seen, value, attr, "attribute")
 
 
@@ -112,10 +114,10 @@ def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator
         here = _join(path, sub_path) if sub_path else path
         own = values.instance_dict(sub)
         for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            for name, tensor in list((own.get(table) or {}).items()):
+            for name, tensor in values.named(values.lookup(own, table, {})):
                 if tensor is not None and values.is_tensor(tensor):
                     yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
-        for name, inner in list(own.items()):
+        for name, inner in values.named(own):
             if (
                 (name.startswith("_") and name in ("_parameters", "_buffers", "_modules"))
                 or name.startswith("_forward")
@@ -127,7 +129,7 @@ def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator
             elif (
                 values.is_container(inner)
                 or values.is_module(inner)
-                or (values.instance_dict(inner) and not isinstance(inner, type) and not callable(inner))
+                or (values.instance_dict(inner) and not values.is_class(inner) and not callable(inner))
             ):
                 for held in _walk(inner, _join(here, name), depth + 1, seen, sub, name):
                     yield Held(
@@ -244,8 +246,8 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
             found.append((node.func.value, "self", ""))
     elif (
         held is not MISSING
-        and not isinstance(held, type)
-        and type(held).__name__ not in ("function", "builtin_function_or_method")
+        and not values.is_class(held)
+        and not exactly(held, types.FunctionType, types.BuiltinFunctionType)
     ) or isinstance(node.func, ast.Call):
         found.append((node.func, "function", ""))
     for index, argument in enumerate(node.args):
@@ -259,7 +261,7 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
 
 
 def _is_namespace(value: Any) -> bool:
-    return type(value).__name__ == "module" or isinstance(value, type)
+    return type(value) is types.ModuleType or values.is_class(value)
 
 
 def flat(found: list[Leaf]) -> Iterator[Leaf]:

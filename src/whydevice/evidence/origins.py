@@ -11,6 +11,7 @@ from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
 from .iteration import follow_iteration
 from .members import follow_attribute
+from .passive import exactly
 from .results import follow_call
 from .scopes import (
     MISSING,
@@ -224,10 +225,8 @@ class Tracer:
         if values.is_tensor(base) or base is MISSING:
             kind = self.inference.device(node.value, scope)
             if base is MISSING and kind in (None, NOT_A_TENSOR):
-                follow_items(
-                    self, node.value, scope, steps, key if isinstance(key, int | str) else None, path
-                )
+                follow_items(self, node.value, scope, steps, key if exactly(key, int, str) else None, path)
             else:
                 self.follow(node.value, scope, steps)
             return
-        follow_items(self, node.value, scope, steps, key if isinstance(key, int | str) else None, path)
+        follow_items(self, node.value, scope, steps, key if exactly(key, int, str) else None, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from typing import Any
 
 from . import values
@@ -10,6 +11,7 @@ from .calls import enter, enter_method
 from .conditions import holds, lookup
 from .evaluate import call_name, try_evaluate
 from .infer import Inference
+from .passive import same_scalar
 from .scopes import MISSING, Scope, bindings_of, own_nodes, reaching
 from .sources import Sources
 from .ways import Gap, Link
@@ -118,7 +120,7 @@ class Mover:
         if isinstance(target, ast.Tuple) and len(target.elts) == 2 and (method == "items" or counted):
             pairs = [(target.elts[0], key), (target.elts[1], item)]
         elif isinstance(target, ast.Name):
-            keyed = isinstance(key, str) and method != "values"
+            keyed = type(key) is str and method != "values"
             pairs = [(target, key if keyed else item)]
         else:
             return
@@ -144,7 +146,7 @@ class Mover:
         if name == "replace" and node.args and node.keywords:
             return self._replaced(node, node.args[0], way, scope)
         held = try_evaluate(func, scope)
-        if isinstance(held, type) and len(way) > 1:
+        if values.is_class(held) and len(way) > 1:
             argument = _argument(node, held, way[0].key)
             elements = [*node.args, *(k.value for k in node.keywords)]
             if argument is None:
@@ -169,7 +171,7 @@ class Mover:
         inner = enter(node, scope, self.sources)
         if inner is None and isinstance(node.func, ast.Attribute) and way:
             inner = self._method(node, node.func.attr, way[0].value, scope)
-        if inner is None or isinstance(held, type):
+        if inner is None or values.is_class(held):
             return None
         given = self._parameter(inner, node)
         if given is None:
@@ -178,7 +180,7 @@ class Mover:
 
     def _method(self, node: ast.Call, name: str, owner: Any, scope: Scope) -> Scope | None:
         found = values.class_attribute(type(owner), name)
-        if type(found).__name__ != "function" or values.is_module(owner) or values.is_tensor(owner):
+        if type(found) is not types.FunctionType or values.is_module(owner) or values.is_tensor(owner):
             return None
         return enter_method(found, owner, scope, self.sources, node)
 
@@ -340,17 +342,15 @@ def _index(link: Link, elements: list[ast.expr]) -> int | None:
 def _argument(call: ast.Call, cls: type, key: object) -> ast.expr | None:
     """The argument of a construction that became this field of the object."""
     for keyword in call.keywords:
-        if keyword.arg == key:
+        if same_scalar(keyword.arg, key):
             return keyword.value
-    names = values.class_attribute(cls, "_fields") or list(
-        values.class_attribute(cls, "__dataclass_fields__") or ()
-    )
+    names = values.field_names(cls)
     if not names:
         init = values.class_attribute(cls, "__init__")
-        code = getattr(init, "__code__", None)
+        code = init.__code__ if type(init) is types.FunctionType else None
         names = list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
-    if key in names and list(names).index(key) < len(call.args):
-        found = call.args[list(names).index(key)]
+    if type(key) is str and key in names and names.index(key) < len(call.args):
+        found = call.args[names.index(key)]
         return None if isinstance(found, ast.Starred) else found
     return None
 

@@ -10,6 +10,7 @@ from .calls import enter, returned
 from .containers import follow_items
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
+from .passive import exactly
 from .scopes import Scope
 from .steps import Step
 
@@ -92,7 +93,7 @@ def _method(
         receiver, scope
     ) in (None, NOT_A_TENSOR):
         key = try_evaluate(node.args[0], scope) if node.args else None
-        follow_items(tracer, receiver, scope, steps, key if isinstance(key, int | str) else None, path)
+        follow_items(tracer, receiver, scope, steps, key if exactly(key, int, str) else None, path)
         return
     if tracer.is_bad(receiver, scope) is False and operands:
         judged = [n for n in operands if tracer.is_bad(n, scope)]
@@ -133,7 +134,7 @@ def _function(
     held = try_evaluate(node.func, scope)
     name = call_name(node) or ""
     last = name.rpartition(".")[2]
-    if isinstance(held, type):
+    if values.is_class(held):
         steps.append(Step("construct", node, scope, last, value=held))
         if tracer.bad is not None and not _is_module_class(held):
             _constructed_from(tracer, node, scope, steps, operands)

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .frames import LiveFrame
+from .passive import named, plain_names
 from .sources import COMPREHENSIONS, ScopeNode, Source
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
@@ -48,6 +49,7 @@ class Scope:
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.globals = plain_names(self.globals)
         self.source.scopes.append(self)
 
     def release(self) -> None:
@@ -65,8 +67,8 @@ class Scope:
         if self.frame is None:
             return self.values
         if self.live is not None and "locals" not in self.live.extra:
-            self.live.extra["locals"] = dict(self.frame.f_locals)
-        return self.live.extra["locals"] if self.live is not None else dict(self.frame.f_locals)  # type: ignore[return-value]
+            self.live.extra["locals"] = dict(named(self.frame.f_locals))
+        return self.live.extra["locals"] if self.live is not None else dict(named(self.frame.f_locals))  # type: ignore[return-value]
 
     def parameters(self) -> list[ast.arg]:
         if not isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

@@ -13,6 +13,16 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .passive import bases, class_entries, class_module, exactly, find_key, first_entries
+from .passive import class_attribute as class_attribute
+from .passive import class_name as class_name
+from .passive import instance_dict as instance_dict
+from .passive import is_a as is_a
+from .passive import is_class as is_class
+from .passive import lookup as lookup
+from .passive import named as named
+from .passive import type_name as type_name
+
 MOST_ITEMS = 200  # of one container; a batch is smaller, a million-item list is not read to the end
 MOST_MODULES = 20_000
 
@@ -44,72 +54,68 @@ def is_device(value: object) -> bool:
     return t is not None and type(value) is t.device
 
 
-def instance_dict(value: object) -> dict[str, Any]:
-    """The `__dict__` of an instance, read past any `__getattribute__`; empty when it has none."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
-        return {}
-    return found if type(found) is dict else {}
-
-
-def class_attribute(cls: type, name: str) -> Any:
-    """What the class or a base of it defines under this name (`None` if nothing), never bound."""
-    for base in type.__getattribute__(cls, "__mro__"):
-        found = type.__getattribute__(base, "__dict__").get(name, _MISSING)
-        if found is not _MISSING:
-            return found
-    return None
-
-
 def attribute(value: object, name: str) -> Any:
     """`value.name` where reading it runs no code of the user's; raises LookupError where it would or is absent."""
+    kind = type(value)
     own = instance_dict(value)
     if is_module(value):
         for table in ("_parameters", "_buffers", "_modules"):
-            entries = own.get(table)
-            if isinstance(entries, dict) and name in entries:
-                return entries[name]
-    if isinstance(value, types.ModuleType) and type(value) is types.ModuleType:
-        if name in own:
-            return own[name]
-        raise LookupError(name)
+            found = lookup(lookup(own, table), name, _MISSING)
+            if found is not _MISSING:
+                return found
+    held = lookup(own, name, _MISSING)
+    if kind is types.ModuleType:
+        if held is _MISSING:
+            raise LookupError(name)
+        return held
     if is_tensor(value):
-        return _tensor_attribute(value, name, own)
-    if isinstance(type(value), type) and issubclass(type(value), type):
+        return _tensor_attribute(value, name, held)
+    if issubclass(kind, type):
         return class_attribute(value, name)  # type: ignore[arg-type]
-    defined = class_attribute(type(value), name)
-    if isinstance(defined, property | functools.cached_property) and name not in own:
+    defined = class_attribute(kind, name)
+    if held is not _MISSING:
+        if _decides(defined):
+            raise LookupError(name)
+        return held
+    if defined is not None:
+        return _bound(value, kind, name, defined)
+    # A data holder such as BatchEncoding keeps its items in `data` and serves them by __getattr__.
+    served = lookup(lookup(own, "data"), name, _MISSING)
+    if served is _MISSING:
         raise LookupError(name)
-    if name in own:
-        return own[name]
-    if isinstance(defined, types.MemberDescriptorType):  # a slot
+    return served
+
+
+def _decides(defined: object) -> bool:
+    """Whether a class's entry, not the instance's own, answers for an attribute: a data descriptor."""
+    return defined is not None and class_attribute(type(defined), "__set__") is not None
+
+
+def _bound(value: object, kind: type, name: str, defined: Any) -> Any:
+    """What a class's entry gives for an instance, if Python's own descriptors give it."""
+    if type(defined) is types.MemberDescriptorType:  # a slot
         try:
             return defined.__get__(value)
         except AttributeError:
             raise LookupError(name) from None
-    if isinstance(defined, types.FunctionType):
+    if type(defined) is types.FunctionType:
         return types.MethodType(defined, value)
-    if isinstance(defined, staticmethod):
+    if type(defined) is staticmethod:
         return defined.__func__
-    if isinstance(defined, classmethod):
-        return types.MethodType(defined.__func__, type(value))
-    if issubclass(type(value), functools.partial) and name in ("func", "args", "keywords"):
-        return getattr(functools.partial, name).__get__(value)
-    if issubclass(type(value), tuple) and type(defined).__name__ in ("_tuplegetter",):
+    if type(defined) is classmethod:
+        return types.MethodType(defined.__func__, kind)
+    if issubclass(kind, functools.partial) and name in ("func", "args", "keywords"):
+        return functools.partial.__dict__[name].__get__(value)
+    if type(defined) is collections._tuplegetter and issubclass(kind, tuple):  # type: ignore[attr-defined]
         return defined.__get__(value)
-    # A data holder such as BatchEncoding keeps its items in `data` and serves them by __getattr__.
-    held = own.get("data")
-    if isinstance(held, dict) and name in held:
-        return held[name]
-    if defined is not None and not hasattr(type(defined), "__get__"):
+    if class_attribute(type(defined), "__get__") is None:
         return defined
     raise LookupError(name)
 
 
-def _tensor_attribute(value: object, name: str, own: dict[str, Any]) -> Any:
-    if name in own:
-        return own[name]
+def _tensor_attribute(value: object, name: str, held: Any) -> Any:
+    if held is not _MISSING:
+        return held
     if name == "grad":
         t = torch()
         with t._C.DisableTorchFunction():
@@ -119,6 +125,14 @@ def _tensor_attribute(value: object, name: str, own: dict[str, Any]) -> Any:
     if name == "device":
         return DeviceText(device_of(value) or "cpu")
     raise LookupError(name)
+
+
+def field_names(cls: type) -> list[str]:
+    """The fields of a namedtuple or dataclass in the order in which its constructor takes them."""
+    fields = class_attribute(cls, "_fields")
+    if type(fields) is tuple:
+        return [field for field in fields if type(field) is str]
+    return [name for name, _ in named(class_attribute(cls, "__dataclass_fields__"))]
 
 
 class DeviceText(str):
@@ -135,56 +149,53 @@ def item(value: Any, key: Any) -> Any:
             if type(key) is int:
                 return base.__getitem__(value, key)
             raise LookupError(key)
+    plain = exactly(key, str, int, bool, float) or key is None
     if issubclass(kind, dict):
-        if type(key) in (str, int, bool, float) or is_tensor(key) or key is None:
-            if dict.__contains__(value, key):
-                return dict.__getitem__(value, key)
+        if plain or is_tensor(key):
+            return find_key(value, key)
         raise LookupError(key)
     own = instance_dict(value)
-    if is_module(value) and isinstance(own.get("_modules"), dict):
-        entries = list(own["_modules"].items())
-        if isinstance(key, int) and -len(entries) <= key < len(entries):
-            return entries[key][1]
-        if isinstance(key, str) and key in own["_modules"]:
-            return own["_modules"][key]
-        params = own.get("_parameters", {})
-        if isinstance(key, int | str) and str(key) in params:
-            return params[str(key)]
+    if is_module(value):
+        children = named(lookup(own, "_modules", {}))
+        if type(key) is int and -len(children) <= key < len(children):
+            return children[key][1]
+        for table in ("_modules", "_parameters"):
+            found = lookup(lookup(own, table), str(key), _MISSING) if plain else _MISSING
+            if found is not _MISSING:
+                return found
         raise LookupError(key)
-    if isinstance(own.get("data"), dict):  # UserDict and BatchEncoding
-        return item(own["data"], key)
+    data = lookup(own, "data")
+    if issubclass(type(data), dict):  # UserDict and BatchEncoding
+        return item(data, key)
     raise LookupError(key)
 
 
 def items(value: object) -> Iterator[tuple[object, Any]]:
     """The (key, item) pairs of a plain container or data holder, at most `MOST_ITEMS` of them."""
     kind = type(value)
-    pairs: Iterator[tuple[object, Any]]
     if issubclass(kind, dict):
-        pairs = iter(list(dict.items(value)))  # type: ignore[arg-type]
+        yield from first_entries(value, MOST_ITEMS)
     elif issubclass(kind, list):
-        pairs = enumerate(list.__iter__(value))  # type: ignore[arg-type]
+        yield from enumerate(list.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
     elif issubclass(kind, tuple):
-        pairs = enumerate(tuple.__iter__(value))  # type: ignore[arg-type]
-    elif issubclass(kind, set | frozenset):
-        pairs = iter(())
-    elif isinstance(instance_dict(value).get("data"), dict):
-        pairs = iter(list(instance_dict(value)["data"].items()))
+        yield from enumerate(tuple.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
     else:
-        return
-    for count, pair in enumerate(pairs):
-        if count >= MOST_ITEMS:
-            return
-        yield pair
+        data = lookup(instance_dict(value), "data")
+        if issubclass(type(data), dict):
+            yield from first_entries(data, MOST_ITEMS)
 
 
 def is_container(value: object) -> bool:
     kind = type(value)
-    return issubclass(kind, dict | list | tuple) or isinstance(instance_dict(value).get("data"), dict)
+    if issubclass(kind, (dict, list, tuple)):
+        return True
+    return issubclass(type(lookup(instance_dict(value), "data")), dict)
 
 
 def device_of(value: object) -> str | None:
     """The device of a tensor as PyTorch prints it, simulated or real; None when it has none."""
+    if _answers_itself(value):
+        return _device_by_keys(value)
     simulate = sys.modules.get("whydevice.simulate")
     if simulate is not None:
         found: str | None = simulate.device_of(value)
@@ -198,8 +209,46 @@ def device_of(value: object) -> str | None:
         return None
 
 
+def _answers_itself(value: object) -> bool:
+    """Whether a tensor's own `__torch_dispatch__` may be what its `.device` and `.shape` ask.
+
+    With `dispatch_device=True` the C descriptors call it. That a subclass was made so cannot be seen, so each that
+    defines one counts; torch's own (FakeTensor, DTensor) are no code of the user's.
+    """
+    t = torch()
+    kind = type(value)
+    if kind is t.Tensor or kind is t.nn.Parameter or not issubclass(kind, t.Tensor):
+        return False
+    for base in bases(kind):
+        if base is t.Tensor:
+            return False
+        if lookup(class_entries(base), "__torch_dispatch__") is not None:
+            return class_module(base).partition(".")[0] != "torch"
+    return False
+
+
+def _device_by_keys(value: object) -> str | None:
+    """What the tags of the dispatcher say of a tensor's device; None where they leave the index open."""
+    t = torch()
+    with t._C.DisableTorchFunction():
+        try:
+            tag = getattr(t._C.TensorBase.untyped_storage(value), "_whydevice", 0)
+        except (RuntimeError, NotImplementedError):
+            tag = 0
+        keys = t._C._dispatch_keys(value)
+    if tag > 0:
+        return f"cuda:{tag - 1}"
+    key = t._C.DispatchKey
+    if keys.has(key.CUDA):
+        count = getattr(t._C, "_cuda_getDeviceCount", None)
+        return "cuda:0" if count is None or count() == 1 else None
+    return "cpu" if keys.has(key.CPU) else "meta" if keys.has(key.Meta) else None
+
+
 def shape_of(value: object) -> tuple[int, ...] | None:
     t = torch()
+    if _answers_itself(value):
+        return None
     try:
         with t._C.DisableTorchFunction():
             return tuple(int(n) for n in t._C.TensorBase.shape.__get__(value))
@@ -244,8 +293,8 @@ def describe(value: object) -> str:
         counted = [
             f"{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]
         ]
-        return ", ".join([type(value).__name__, *counted])
-    return type(value).__name__
+        return ", ".join([type_name(value), *counted])
+    return type_name(value)
 
 
 def module_tensors(module: object) -> Iterator[tuple[str, Any, str]]:
@@ -253,10 +302,7 @@ def module_tensors(module: object) -> Iterator[tuple[str, Any, str]]:
     for path, sub in submodules(module):
         own = instance_dict(sub)
         for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            entries = own.get(table)
-            if not isinstance(entries, dict):
-                continue
-            for name, tensor in list(entries.items()):
+            for name, tensor in named(lookup(own, table, {})):
                 if tensor is not None and is_tensor(tensor):
                     yield f"{path}.{name}" if path else name, tensor, kind
 
@@ -271,11 +317,9 @@ def submodules(module: object) -> Iterator[tuple[str, Any]]:
             continue
         seen.add(id(here))
         yield path, here
-        children = instance_dict(here).get("_modules")
-        if isinstance(children, dict):
-            for name, child in list(children.items()):
-                if child is not None and is_module(child):
-                    queue.append((f"{path}.{name}" if path else name, child))
+        for name, child in named(lookup(instance_dict(here), "_modules", {})):
+            if child is not None and is_module(child):
+                queue.append((f"{path}.{name}" if path else name, child))
 
 
 def module_devices(module: object) -> dict[str, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import values
+from .passive import OF_PYTHON, class_module
 from .scopes import MISSING, Scope
 
 MOST_LEVELS = 5
@@ -56,14 +58,12 @@ def way_to(root: Any, tensor: Any, levels: int = MOST_LEVELS) -> list[Link] | No
 def parts(value: Any) -> Iterator[tuple[object, Any]]:
     """The items of a container, or the attributes of a plain object (a namedtuple's under both)."""
     kind = type(value)
-    if values.is_tensor(value) or values.is_module(value) or isinstance(value, type):
+    if values.is_tensor(value) or values.is_module(value) or values.is_class(value):
         return
     fields = values.class_attribute(kind, "_fields") if issubclass(kind, tuple) else None
     if type(fields) is tuple:
         yield from zip(fields, tuple.__iter__(value), strict=False)
         return
     yield from values.items(value)
-    if kind.__module__ not in ("builtins", "types", "collections", "functools"):
-        yield from list(values.instance_dict(value).items())
-    elif kind.__name__ == "SimpleNamespace":
-        yield from list(vars(value).items())
+    if kind is types.SimpleNamespace or class_module(kind) not in OF_PYTHON:
+        yield from values.named(values.instance_dict(value))
