@@ -16,6 +16,10 @@ from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ._finding import Mend
 
+# Expressions whose value has no `.to()`.
+_NO_MOVE = (
+    ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.GeneratorExp, ast.Constant, ast.Lambda
+)  # fmt: skip
 SUITES = ("body", "orelse", "finalbody", "handlers")
 
 
@@ -90,10 +94,7 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
     """Append a move to a step's expression; None where neither it, nor what its name holds now, can be moved."""
     if text is None or not isinstance(step.node, ast.expr):
         return None
-    if isinstance(
-        step.node,
-        ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.Constant,
-    ):
+    if isinstance(step.node, _NO_MOVE) or isinstance(getattr(step.node, "ctx", None), ast.Store):
         return None
     now = (
         step.scope.locals.get(step.name, MISSING)

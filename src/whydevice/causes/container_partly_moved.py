@@ -41,13 +41,13 @@ def find(evidence: Evidence) -> Finding | None:
     gap = gap_of(evidence)
     if gap is None:
         return None
+    mend = mend_gap(evidence, gap)  # may find a better place in what moved the others
     finding = Finding(
         certainty="certain" if wrong.proven or values.is_tensor(gap.way[-1].value) else "likely",
         root_node=gap.node,
         root_scope=gap.scope,
         root_note=_note(gap),
     )
-    mend = mend_gap(evidence, gap)
     if mend is not None:
         finding.mends.append(mend)
     return finding

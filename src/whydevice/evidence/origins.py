@@ -71,6 +71,8 @@ class Tracer:
             self.choose([node.left, node.right], node, scope, steps)
         elif isinstance(node, ast.UnaryOp):
             self.follow(node.operand, scope, steps)
+        elif isinstance(node, ast.Lambda):  # a factory of defaults: what it makes
+            self.follow(node.body, self.scope_of(node, scope), steps, path)
         elif isinstance(node, ast.Compare):
             self.choose([node.left, *node.comparators], node, scope, steps)
         elif isinstance(node, ast.BoolOp):

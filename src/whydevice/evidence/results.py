@@ -142,6 +142,10 @@ def _function(
     if name in ("copy.deepcopy", "copy.copy", "deepcopy") and node.args:
         steps.append(Step("construct", node, scope, last, value=held, extra={"copy": True}))
         return
+    made = next((k.value for k in node.keywords if k.arg == "default_factory"), None)
+    if last == "field" and made is not None:
+        tracer.follow(made, scope, steps, path)
+        return
     if last == "next" and node.args:
         steps.append(Step("loop", node.args[0], scope, "", node))
         tracer.iterate(node.args[0], scope, steps, path)

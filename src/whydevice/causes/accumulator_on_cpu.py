@@ -1,0 +1,86 @@
+"""What happened: a running total was started on the CPU, and results from the GPU are added to it.
+
+`total = torch.zeros(n)` before a loop and `total += result` in it: an operation in place keeps the device of its target,
+so it needs the target where the results are. `torch.cat([kept, new])` is alike, even when what is kept is still empty.
+
+How to recognise it: the operand on the CPU is the one that the failing statement binds again or changes in place.
+
+Before:
+
+    hits = torch.zeros(classes)
+    for x, y in loader:
+        hits += count(model(x), y)
+
+After:
+
+    hits = torch.zeros(classes, device=device)
+    for x, y in loader:
+        hits += count(model(x), y)
+
+Safe: the values are the same. A total that is only printed may as well stay on the CPU, and take `.item()` of each result.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.steps import Step
+from ._finding import Finding
+from ._kept import kept_mend, made_at, names_of, with_neighbours
+
+NAME = "accumulator-on-cpu"
+TITLE = "a running total was started on the CPU"
+ORDER = 61
+
+
+def find(evidence: Evidence) -> Finding | None:
+    wrong = evidence.wrong
+    made = made_at(evidence)
+    if wrong is None or made is None or evidence.wanted == "cpu" or not _accumulates(evidence):
+        return None
+    root, kept = made
+    if values.is_module(kept.owner) or not _started(evidence, kept):
+        return None
+    text = wrong.expression
+    finding = Finding(
+        certainty="certain" if wrong.proven else "likely",
+        culprit=text,
+        root_node=root.node,
+        root_scope=root.scope,
+        root_note=f"started here, on {wrong.device}; what is added to it is on {evidence.wanted}",
+    )
+    mend = kept_mend(evidence, root)
+    if mend is not None:
+        if mend.node is root.node:
+            with_neighbours(evidence, mend, root, kept)
+        finding.mends.append(mend)
+    return finding
+
+
+def _started(evidence: Evidence, kept: Step) -> bool:
+    """Whether what was made is the total itself, not something that it was taken from."""
+    wrong = evidence.wrong
+    if wrong is None or ast.unparse(wrong.leaf.node) in names_of(kept):
+        return True
+    return not any(s.kind == "assign" for s in evidence.steps[: evidence.steps.index(kept)])
+
+
+def _accumulates(evidence: Evidence) -> bool:
+    """Whether the failing statement adds to the wrong operand: in place, or by binding its name to the result."""
+    user, wrong = evidence.user, evidence.wrong
+    statement = user.live.statement if user is not None and user.live is not None else None
+    if wrong is None or statement is None or wrong.leaf.scope is not user:
+        return False
+    text = ast.unparse(wrong.leaf.node)
+    if isinstance(statement, ast.AugAssign):
+        return ast.unparse(statement.target) == text
+    if isinstance(statement, ast.Assign):
+        return any(ast.unparse(t) == text for t in statement.targets)
+    node = evidence.node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        method = node.func.attr
+        in_place = method.endswith("_") and not method.endswith("__")
+        return in_place and ast.unparse(node.func.value) == text
+    return False

@@ -1,0 +1,66 @@
+"""What happened: results from the GPU were written into a tensor on the CPU, which raises nothing.
+
+`outputs[t] = step` and `kept.copy_(step)` copy from one device to the other without a word. The tensor stays where it was
+made, full of the model's results, and fails where it meets the next tensor on the GPU.
+
+How to recognise it: the operand on the CPU was made without `device=`, and items of it were assigned from values on the
+GPU.
+
+Before:
+
+    outputs = torch.zeros(steps, n)
+    for t in range(steps):
+        outputs[t] = decoder(x)
+
+After:
+
+    outputs = torch.zeros(steps, n, device=x.device)
+    for t in range(steps):
+        outputs[t] = decoder(x)
+
+Safe: the values are the same, and they are copied no more. What is kept on the CPU on purpose, to save the GPU's memory, is
+moved at its use instead.
+"""
+
+from __future__ import annotations
+
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ._finding import Finding
+from ._kept import kept_mend, made_at, silent_copies, with_neighbours
+
+NAME = "silent-copy-to-cpu"
+TITLE = "results were copied into a tensor on the CPU"
+ORDER = 62
+
+
+def find(evidence: Evidence) -> Finding | None:
+    wrong = evidence.wrong
+    made = made_at(evidence)
+    if wrong is None or made is None or evidence.wanted == "cpu" or wrong.leaf.is_module:
+        return None
+    root, kept = made
+    found = silent_copies(evidence, kept)
+    if not found:
+        return None
+    proven = evidence.inference.device(found[0].value, found[0].scope) == evidence.wanted
+    if not proven and values.is_module(kept.owner):
+        return None
+    note = f"made here without device=, so on {wrong.device}"
+    finding = Finding(
+        certainty="certain" if wrong.proven and proven else "likely",
+        root_node=root.node,
+        root_scope=root.scope,
+        root_note=note,
+    )
+    if proven:
+        finding.trail.append((root.node, root.scope, note))
+        finding.trail.append(
+            (found[0].node, found[0].scope, f"copied into it from {evidence.wanted}, silently")
+        )
+    mend = kept_mend(evidence, root)
+    if mend is not None:
+        if mend.node is root.node:
+            with_neighbours(evidence, mend, root, kept)
+        finding.mends.append(mend)
+    return finding
