@@ -8,14 +8,14 @@ import os
 import platform
 import sys
 
-from . import edits
-from .causes._finding import Finding, Mend
+from . import propose
+from .causes._finding import Finding
 from .evidence import values
 from .evidence.collect import Evidence
 from .evidence.infer import NOT_A_TENSOR
 from .evidence.operands import Leaf
 from .evidence.scopes import MISSING, Scope
-from .types import Also, Cause, Culprit, Environment, Explanation, Fix, Kind, Operand, Place
+from .types import Also, Cause, Culprit, Environment, Explanation, Kind, Operand, Place
 
 MOST_TRAIL = 6
 MOST_ITEMS = 4
@@ -25,7 +25,6 @@ def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) ->
     """Every field of the explanation, from what is known; with no cause, the table and no fix."""
     culprit = _culprit(evidence, finding)
     root = _root(finding)
-    fixes = tuple(_fix(m) for m in finding.mends) if finding is not None else ()
     return Explanation(
         error=evidence.error,
         certainty=finding.certainty if finding is not None else "possible",
@@ -37,7 +36,7 @@ def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) ->
         trail=_trail(evidence, finding, root),
         operands=_operands(evidence, culprit),
         also=_also(evidence, culprit),
-        fixes=tuple(f for f in fixes if f is not None),
+        fixes=propose.fixes(evidence, finding) if finding is not None else (),
         notes=tuple(finding.notes) if finding is not None else _notes(evidence),
         sources=_sources(evidence),
     )
@@ -287,16 +286,6 @@ def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
                 Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line)
             )
     return tuple(dict.fromkeys(found))
-
-
-def _fix(mend: Mend) -> Fix | None:
-    if not mend.edits:
-        return Fix(mend.title, "manual", reason=mend.reason) if mend.reason else None
-    try:
-        diff = edits.unified_diff(mend.edits, os.getcwd(), {mend.scope.source.path: mend.scope.source})
-    except (edits.EditError, OSError):
-        return None
-    return Fix(mend.title, mend.applicability, tuple(mend.edits), diff, None, mend.reason)
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 import __future__
 
+import ast
 import warnings
 from collections.abc import Iterator
 from types import CodeType
+from weakref import WeakKeyDictionary
 
 from ..source import EditError, Source
 
@@ -25,9 +27,7 @@ def runs_as(source: Source, code: CodeType) -> bool:
     """
     try:
         tree = source.tree if code.co_name == "<module>" else source.tree_at(code.co_firstlineno)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+        module = _compiled(tree, code.co_filename, code.co_flags & _FUTURE)
     except (EditError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     alike = [
@@ -37,6 +37,20 @@ def runs_as(source: Source, code: CodeType) -> bool:
     ]
     rewritten = _PYTEST in code.co_names
     return any(_same(code, other) or (rewritten and _rewritten(code, other)) for other in alike)
+
+
+# Several functions of a file are compared, one after the other.
+_modules: WeakKeyDictionary[ast.Module, tuple[str, int, CodeType]] = WeakKeyDictionary()
+
+
+def _compiled(tree: ast.Module, name: str, flags: int) -> CodeType:
+    known = _modules.get(tree)
+    if known is None or known[:2] != (name, flags):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = compile(tree, name, "exec", flags=flags, dont_inherit=True)
+        known = _modules[tree] = (name, flags, code)
+    return known[2]
 
 
 def _all(code: CodeType) -> Iterator[CodeType]:

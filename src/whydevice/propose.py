@@ -1,0 +1,117 @@
+"""From a cause's mends to fixes: with a diff, or refused, with the reason, where the file must not be edited."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from . import edits
+from .causes._finding import Finding, Mend
+from .evidence.collect import Evidence
+from .evidence.frames import is_library
+from .evidence.sources import is_regular_file
+from .source import EditError, Source
+from .types import Edit, Fix
+
+
+def fixes(evidence: Evidence, finding: Finding) -> tuple[Fix, ...]:
+    """The fixes of a finding, in its order; a mend that cannot be made is left out."""
+    found = [_fix(evidence, mend) for mend in finding.mends]
+    return tuple(fix for fix in found if fix is not None)
+
+
+def _fix(evidence: Evidence, mend: Mend) -> Fix | None:
+    if not mend.edits:
+        return Fix(mend.title, "manual", reason=mend.reason) if mend.reason else None
+    try:
+        sources = _sources(evidence, mend.edits)
+        refused = refusal(evidence, mend.edits, sources)
+        if refused:
+            return Fix(mend.title, "manual", reason=refused)
+        diff = edits.unified_diff(mend.edits, os.getcwd(), sources)
+    except (EditError, OSError):
+        return None
+    return Fix(mend.title, mend.applicability, tuple(mend.edits), diff, None, mend.reason)
+
+
+def _sources(evidence: Evidence, made: Iterable[Edit]) -> dict[str, Source]:
+    """The texts that the edits were made for."""
+    found: dict[str, Source] = {}
+    for path in dict.fromkeys(edit.file for edit in made):
+        source = evidence.sources.get(path)
+        if source is None:
+            raise EditError(f"{path} cannot be read")
+        found[path] = source
+    return found
+
+
+def refusal(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source]) -> str:
+    """Why the edits must not be made; empty where they may."""
+    for path, source in sources.items():
+        name = os.path.basename(path)
+        if is_library(path):
+            return f"{name} is a library's file, which is never edited"
+        if is_regular_file(path):
+            if not os.access(os.path.realpath(path), os.W_OK):
+                return f"{name} is not writable, so it is not edited"
+            codes = running(evidence, source, [edit.line for edit in made if edit.file == path])
+            if not all(edits.runs_as(source, code) for code in codes):
+                return f"{name} is not the code that runs: it has changed since it was loaded, so it is not edited"
+    marked = edits.ignored(made, sources)
+    if marked:
+        return f"line {marked[0].line} is marked `# whydevice: ignore`, so it is not edited"
+    return ""
+
+
+def running(evidence: Evidence, source: Source, lines: list[int]) -> list[types.CodeType]:
+    """The code that runs from a file: that of its frames, and that of the functions on these lines."""
+    found: list[types.CodeType] = []
+    names: dict[str, Any] = {}
+    for live in evidence.frames:
+        code = live.frame.f_code
+        if live.source is source:
+            names = names or live.frame.f_globals
+            # Compiling all of a long file takes longer than an explanation may.
+            if not (source.long and code.co_name == "<module>"):
+                found.append(code)
+    names = names or _globals(source.path)
+    for line in lines:
+        code_of = _function(source, line, names)
+        if code_of is not None:
+            found.append(code_of)
+    return list(dict.fromkeys(found))
+
+
+def _globals(path: str) -> dict[str, Any]:
+    """The names of the module that was loaded from a file."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            names = types.ModuleType.__getattribute__(module, "__dict__")
+            if names.get("__file__") == path:
+                return names  # type: ignore[no-any-return]
+    return {}
+
+
+def _function(source: Source, line: int, names: dict[str, Any]) -> types.CodeType | None:
+    """The code of the function or method around a line, as it was loaded."""
+    statement = source.statement_at(source.tree_at(line), line)
+    if statement is None:
+        return None
+    ups = [statement, *source.ancestors(statement)]
+    trail = [
+        n.name for n in reversed(ups) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    held: Any = names.get(trail[0]) if trail else None
+    for name in trail[1:]:
+        if not isinstance(held, type):
+            break  # a function inside a function is part of its code
+        held = type.__getattribute__(held, "__dict__").get(name)
+    if isinstance(held, staticmethod | classmethod):
+        held = held.__func__
+    if type(held) is types.FunctionType and held.__code__.co_filename == source.path:
+        return held.__code__
+    return None
