@@ -20,16 +20,16 @@ def fake(name, **names):
 
 def need(name, value, *fixes):
     if value != "cuda":
-        line = sys._getframe(1).f_lineno
-        raise RuntimeError("device " + json.dumps([name, value, line, fixes]))
+        frame = sys._getframe(1)
+        place = frame.f_code.co_filename, frame.f_lineno
+        raise RuntimeError("device " + json.dumps([name, value, *place, fixes]))
 
 def explain(exc):
     from whydevice.types import Culprit, DeviceError, Edit, Environment, Explanation, Fix, Place
     text = str(exc)
     if not text.startswith("device ["):
         return None
-    name, value, line, fixes = json.loads(text.removeprefix("device "))
-    file = sys.modules["__main__"].__file__
+    name, value, file, line, fixes = json.loads(text.removeprefix("device "))
     return Explanation(
         DeviceError("RuntimeError", text, "A1"), "certain", f"`{name}` is on {value}",
         Environment("3", "2", True),
@@ -60,4 +60,4 @@ def fix(folder: Path, text: str, *options: str, args: tuple[str, ...] = ()) -> A
     env = environment()
     env["PYTHONPATH"] = f"{site}:{env['PYTHONPATH']}"
     options = options or ("--simulate-cuda", "--fix")
-    return why(*options, "script.py", *args, cwd=work, env=env)
+    return why(*options, "script.py", *args, cwd=work, env=env, errors="surrogateescape")

@@ -178,6 +178,41 @@ def test_a_diff_is_printed_and_nothing_is_changed(options: tuple[str, ...], tmp_
     assert _script(tmp_path) == text.replace('"cpu"', '"cuda"', 1)
 
 
+APPLY = {"git": ["git", "apply"], "patch": ["patch", "-p1"]}
+
+
+@pytest.mark.parametrize("tool", APPLY)
+def test_a_simulated_diff_is_what_fix_writes_after_all_rounds(tool: str, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    # The second error is in a module, with another encoding, and is reached through the mended script only.
+    helper = "# coding: latin-1\ny = 'cpu'  # \xe9\ndef go():\n    need('y', y, ['safe', 2, 4, 2, 9, '\"cuda\"'])\n"
+    (work / "helper.py").write_text(helper, encoding="latin-1")
+    text = (
+        'x = "cpu"\nneed("x", x, ["safe", 1, 4, 1, 9, \'"cuda"\'])\nimport helper, sys\n'
+        "helper.go()\nprint('end', open(__file__).read().count('cuda'))\nsys.exit(x != 'cuda')\n"
+    )
+    done = fix(tmp_path, text, "--simulate-cuda", "--diff")
+    assert done.returncode == 1, "the script as it is fails"
+    assert _script(tmp_path) == text
+    assert (work / "helper.py").read_text(encoding="latin-1") == helper
+    assert "the diff has 2 fixes, and the script passes with 1 simulated GPU" in done.stderr
+    diff = done.stdout.encode("utf-8", "surrogateescape")
+    subprocess.run(APPLY[tool], input=diff, cwd=work, check=True, capture_output=True)
+    mended = _script(tmp_path), (work / "helper.py").read_bytes()
+    assert mended[0] == text.replace('"cpu"', '"cuda"', 1)
+    assert mended[1] == helper.replace("y = 'cpu'", 'y = "cuda"').encode("latin-1")
+    (work / "helper.py").write_text(helper, encoding="latin-1")
+    assert fix(tmp_path, text, "--simulate-cuda", "--fix").returncode == 0
+    assert (_script(tmp_path), (work / "helper.py").read_bytes()) == mended
+
+
+def test_a_diff_says_why_there_is_none(tmp_path: Path) -> None:
+    done = fix(tmp_path, TWO.format(kind="unsafe").replace('"safe"', '"unsafe"'), "--simulate-cuda", "--diff")
+    assert (done.returncode, done.stdout) == (1, "begin\n")
+    assert "--unsafe-fixes takes it too" in done.stderr
+
+
 def test_lines_move_with_edits_before_them() -> None:
     insert = Edit("f.py", 3, 0, 3, 0, "a\nb\n")
     assert [moved_line([insert], "f.py", n) for n in (2, 3, 4)] == [2, 5, 6]

@@ -39,7 +39,7 @@ def _dispatch(options: Options) -> None:
         from .catch import site
 
         print(site.enable() if options.enable_site else site.disable())
-    elif options.fix and not options.diff and options.simulate_cuda is not None:
+    elif (options.fix or options.diff) and options.simulate_cuda is not None:
         from . import fixloop
 
         _check_target(options)
@@ -81,6 +81,8 @@ def _check_target(options: Options) -> bytes:
 
 
 def _run(options: Options) -> None:
+    if options.overlay is not None:
+        _stand_in(options.overlay)
     source = _check_target(options)
     found: list[Explanation] = []
     if guard.enabled():
@@ -113,6 +115,16 @@ def _run(options: Options) -> None:
     else:
         assert options.script is not None
         run.script(options.script, source, options.args)
+
+
+def _stand_in(path: str) -> None:
+    """Let the texts that `--diff` has come to stand in for the files."""
+    import pickle
+
+    from .source import overlay
+
+    with open(path, "rb") as file:
+        overlay.install(pickle.load(file))
 
 
 def _leave_outcome(path: str, found: list[Explanation]) -> None:

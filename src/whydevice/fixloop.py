@@ -1,8 +1,12 @@
-"""`--fix` and `--diff`: write an explanation's fix; under simulation, run again until nothing is left."""
+"""`--fix` and `--diff`: write an explanation's fix; under simulation, run again until nothing is left.
+
+`--diff` goes the same way with texts that stand in for the files, which stay as they are.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -15,6 +19,7 @@ from .options import Options
 from .outcome import Outcome
 
 if TYPE_CHECKING:
+    from .source import Source
     from .types import Explanation, Fix
 
 ROUNDS = 10
@@ -27,7 +32,8 @@ class Loop:
 
     options: Options
     folder: str
-    originals: dict[str, str] = field(default_factory=dict)
+    originals: dict[str, Source] = field(default_factory=dict)
+    overlay: dict[str, bytes] = field(default_factory=dict)
     steps: list[fixreport.Step] = field(default_factory=list)
     explained: list[Explanation] = field(default_factory=list)
     rounds: int = 0
@@ -35,7 +41,10 @@ class Loop:
 
 
 def loop(options: Options) -> int:
-    """Run, mend, run again. Returns 0 when the script passes in the end, else its status."""
+    """Run, mend, run again. Returns 0 when the script passes in the end, else its status.
+
+    With `--diff`, which leaves the script as it is, the status of its own run.
+    """
     with tempfile.TemporaryDirectory(prefix="whydevice-") as folder:
         state = Loop(options, folder)
         last = _round(state)
@@ -44,13 +53,18 @@ def loop(options: Options) -> int:
             while last.explanations and (after := _mend(state, last)) is not None:
                 last = after
         except KeyboardInterrupt:
-            state.stopped = "interrupted: the last edit is written, and not verified"
+            state.stopped = "interrupted: the last edit is not verified"
         if last is not first and last.status != 0:
             _replay(folder, state.rounds)
         if state.steps or last.explanations:
-            fixreport.write_loop(options, state.steps, state.originals, state.stopped, last)
+            diff = fixreport.whole_diff(
+                state.originals, options.folder, lambda path: _source(state, path).text
+            )
+            fixreport.write_loop(options, state.steps, state.stopped, last, diff)
+            if options.diff:
+                _print(diff)
         _write_json(state, last)
-        return last.status
+        return first.status if options.diff else last.status
 
 
 def _round(state: Loop) -> Outcome:
@@ -58,7 +72,7 @@ def _round(state: Loop) -> Outcome:
     state.rounds += 1
     path = os.path.join(state.folder, f"outcome-{state.rounds}")
     command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", "whydevice"]  # type: ignore[attr-defined]
-    command += _arguments(state.options, path)
+    command += _arguments(state, path)
     if state.rounds == 1:
         status = subprocess.run(command).returncode
     else:
@@ -70,14 +84,25 @@ def _round(state: Loop) -> Outcome:
     return ended
 
 
-def _arguments(options: Options, path: str) -> list[str]:
+def _arguments(state: Loop, path: str) -> list[str]:
+    options = state.options
     color = options.color
     if color == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         color = "always"
     words = [f"--simulate-cuda={options.simulate_cuda}", f"--color={color}", f"--outcome={path}"]
+    if state.overlay:
+        words.append(f"--overlay={_overlay(state)}")
     words += ["--trace"] * options.trace + ["--traffic"] * options.traffic
     target = ["-m", options.module] if options.module is not None else ["--", str(options.script)]
     return [*words, *target, *options.args]
+
+
+def _overlay(state: Loop) -> str:
+    """The file that tells a run which texts stand in for which files."""
+    path = os.path.join(state.folder, f"overlay-{state.rounds}")
+    with open(path, "wb") as file:
+        pickle.dump(state.overlay, file)
+    return path
 
 
 def _log(folder: str, number: int) -> str:
@@ -118,26 +143,46 @@ def _mend(state: Loop, ended: Outcome) -> Outcome | None:
         state.steps.append(fixreport.Step(explanation, fix, taken_back=trouble or ""))
         if trouble is None:
             return after
-        _restore(before)
+        _restore(state, before)
     state.stopped = "no fix that is left helps"
     return None
 
 
-def _write(state: Loop, fix: Fix) -> dict[str, str]:
-    """Write a fix. Returns the texts that the files had. Raises EditError when it cannot be written."""
-    from .edits import Source, plan, write_files
+def _source(state: Loop, path: str) -> Source:
+    """A file as the next run will see it. Raises EditError when it cannot be read."""
+    from .source import Source
 
-    sources = {edit.file: Source.read(edit.file) for edit in fix.edits}
-    write_files(plan(fix.edits, sources), sources)
-    before = {path: source.text for path, source in sources.items()}
+    data = state.overlay.get(path)
+    return Source.read(path) if data is None else Source.from_bytes(path, data)
+
+
+def _write(state: Loop, fix: Fix) -> dict[str, Source]:
+    """Write a fix. Returns what the files were. Raises EditError when it cannot be written."""
+    from .edits import plan, write_files
+
+    before = {edit.file: _source(state, edit.file) for edit in fix.edits}
+    texts = plan(fix.edits, before)
+    if state.options.diff:
+        state.overlay |= {path: before[path].encode(text) for path, text in texts.items()}
+    else:
+        write_files(texts, before)
     state.originals = before | state.originals
     return before
 
 
-def _restore(texts: dict[str, str]) -> None:
+def _restore(state: Loop, before: dict[str, Source]) -> None:
     from .edits import write_files
 
-    write_files(texts)
+    if state.options.diff:
+        state.overlay |= {path: source.encode(source.text) for path, source in before.items()}
+    else:
+        write_files({path: source.text for path, source in before.items()})
+
+
+def _print(diff: bytes) -> None:
+    """Print a diff on stdout as it is, in the encodings of its files."""
+    sys.__stdout__.flush()  # type: ignore[union-attr]
+    os.write(sys.__stdout__.fileno(), diff)  # type: ignore[union-attr]
 
 
 def _write_json(state: Loop, last: Outcome) -> None:
@@ -171,9 +216,7 @@ def once(options: Options, found: list[Explanation]) -> None:
         try:
             sources = {edit.file: Source.read(edit.file) for edit in fix.edits}
             if options.diff:
-                text = diff_bytes(fix.edits, options.folder, sources)
-                sys.__stdout__.flush()  # type: ignore[union-attr]
-                os.write(sys.__stdout__.fileno(), text)  # type: ignore[union-attr]
+                _print(diff_bytes(fix.edits, options.folder, sources))
             else:
                 write_files(plan(fix.edits, sources), sources)
                 fixreport.write_once(fix, options.folder)

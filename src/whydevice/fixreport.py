@@ -6,10 +6,12 @@ import difflib
 import os
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .options import Options
 from .outcome import Outcome
+from .source import Source
 from .types import Edit, Explanation, Fix
 
 
@@ -30,9 +32,12 @@ def say(lines: list[str]) -> None:
 
 def nothing_admissible(explanation: Explanation) -> str:
     """Why no fix of an explanation may be written."""
+    reasons = [fix.reason for fix in explanation.fixes if fix.applicability == "manual" and fix.reason]
     kinds = {fix.applicability for fix in explanation.fixes if fix.edits}
     if "unsafe" in kinds:
         return "nothing written: the fix is marked unsafe; --unsafe-fixes takes it too"
+    if reasons:
+        return f"nothing written: {reasons[0]}"
     return "nothing written: there is no fix for this that could be written"
 
 
@@ -42,14 +47,15 @@ def write_once(fix: Fix, folder: str) -> None:
     say([f"wrote the fix into {', '.join(files)}; not verified: run the script again"])
 
 
-def write_loop(
-    options: Options, steps: list[Step], originals: dict[str, str], stopped: str, last: Outcome
-) -> None:
-    """The end of a `--fix` under simulation: what was done, what holds, and the whole diff."""
-    folder = os.getcwd()
+def write_loop(options: Options, steps: list[Step], stopped: str, last: Outcome, diff: bytes) -> None:
+    """The end of a `--fix` under simulation: what was done, what holds, and the whole diff.
+
+    With `--diff` nothing was written, and the diff is left to standard output.
+    """
+    folder = options.folder
     kept = [step for step in steps if not step.taken_back and not step.refused]
     gpus = f"{options.simulate_cuda} simulated GPU" + "s" * (options.simulate_cuda != 1)
-    lines = [_headline(kept, gpus, last)]
+    lines = [_headline(kept, gpus, last, "the diff has" if options.diff else "wrote")]
     for number, step in enumerate(kept, 1):
         lines += _step(f"{number}.", step, folder)
     for step in steps:
@@ -60,20 +66,19 @@ def write_loop(
     if kept:
         lines += ["", *_verdict(gpus, last)]
     say(lines)
-    diff = whole_diff(originals, folder)
-    if diff:
-        print("\n" + diff, end="", file=sys.stderr, flush=True)
+    if diff and not options.diff:
+        print("\n" + diff.decode("utf-8", "replace"), end="", file=sys.stderr, flush=True)
 
 
-def _headline(kept: list[Step], gpus: str, last: Outcome) -> str:
+def _headline(kept: list[Step], gpus: str, last: Outcome, done: str) -> str:
     if not kept:
         return "nothing mended"
     count = f"{len(kept)} fix" + "es" * (len(kept) != 1)
     if last.status == 0 and not last.explanations:
-        return f"wrote {count}, and the script passes with {gpus}"
+        return f"{done} {count}, and the script passes with {gpus}"
     if last.explanations:
-        return f"wrote {count}; a device error is left"
-    return f"wrote {count}; no device error is left, but the script still fails"
+        return f"{done} {count}; a device error is left"
+    return f"{done} {count}; no device error is left, but the script still fails"
 
 
 def _step(mark: str, step: Step, folder: str) -> list[str]:
@@ -113,20 +118,20 @@ def _short(path: str, folder: str) -> str:
     return path if relative.startswith(os.pardir) else relative
 
 
-def whole_diff(originals: dict[str, str], folder: str) -> str:
-    """Everything that changed since the first round, as one diff that `git apply` takes."""
-    from .edits import EditError, Source, unified_diff
+def whole_diff(originals: dict[str, Source], folder: str, now: Callable[[str], str]) -> bytes:
+    """Everything that changed since the first round, as one diff that `git apply` takes.
+
+    `now` gives the present text of a file, and raises EditError where it cannot be had.
+    """
+    from .edits import EditError, diff_bytes
 
     edits: list[Edit] = []
-    sources: dict[str, Source] = {}
-    for path, text in originals.items():
+    for path, source in originals.items():
         try:
-            now = Source.read(path).text
+            edits += _line_edits(path, source.text, now(path))
         except EditError:
             continue
-        sources[path] = Source.from_text(path, text)
-        edits += _line_edits(path, text, now)
-    return unified_diff(edits, folder, sources) if edits else ""
+    return diff_bytes(edits, folder, originals) if edits else b""
 
 
 def _line_edits(path: str, old: str, new: str) -> list[Edit]:

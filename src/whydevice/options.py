@@ -56,15 +56,17 @@ class Options:
     version: bool = False
     help: bool = False
     outcome: str | None = None
+    overlay: str | None = None
     module: str | None = None
     script: str | None = None
     args: list[str] = field(default_factory=list)
     folder: str = field(default_factory=os.getcwd)
 
 
-_TAKES_VALUE = ("json", "color", "outcome")
+_TAKES_VALUE = ("json", "color", "outcome", "overlay")
 _MAY_TAKE_VALUE = ("simulate_cuda", "explain")
-_HIDDEN = ("outcome", "module", "script", "args", "folder")
+_POSITIONAL = ("module", "script", "args", "folder")
+_HIDDEN = ("outcome", "overlay", *_POSITIONAL)
 
 
 def parse(argv: list[str]) -> Options:
@@ -99,7 +101,7 @@ def _next(rest: list[str], complaint: str) -> str:
 
 def _set(options: Options, word: str, value: str | None, rest: list[str]) -> None:
     name = word.removeprefix("--").replace("-", "_")
-    known = {f.name for f in fields(Options)} - set(_HIDDEN[1:])
+    known = {f.name for f in fields(Options)} - set(_POSITIONAL)
     if not word.startswith("--") or "_" in word or name not in known:
         raise UsageError(f"unknown option {word}{_similar(name, known)}")
     result: Any = True

@@ -29,6 +29,10 @@ def read_script(path: str) -> bytes:
     """The bytes of a script. Raises NotRunnable for what no Python can run."""
     if os.path.isdir(path):
         raise NotRunnable(f"{path} is a directory, not a script")
+    overlay = sys.modules.get("whydevice.source.overlay")
+    stands_in: bytes | None = overlay.bytes_of(path) if overlay is not None else None
+    if stands_in is not None:
+        return stands_in
     try:
         with io.open_code(os.path.abspath(path)) as file:
             source = file.read()

@@ -19,6 +19,7 @@ from operator import add
 from typing import Self
 
 from ..types import Edit
+from . import overlay
 
 # What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -50,9 +51,11 @@ class Text:
         """Read a file in the encoding that it declares. Raises EditError when it cannot be read as Python
         source.
         """
+        raw = overlay.bytes_of(path)
         try:
-            with open(path, "rb") as file:
-                raw = file.read()
+            if raw is None:
+                with open(path, "rb") as file:
+                    raw = file.read()
         except OSError as error:
             raise EditError(f"{path} cannot be read: {error.strerror}") from None
         return cls.from_bytes(path, raw)
