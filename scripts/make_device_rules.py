@@ -7,7 +7,9 @@ can fail:
 
     "addmm": ["exact", "CUDA,SparseCUDA", "S", "self,mat1,mat2"]
 
-- `exact` (the wrapper compares devices) or `iterator` (NoCheck, TensorIterator compares) or `free` (NoCheck)
+- `exact` (the wrapper compares devices), `iterator` (NoCheck, TensorIterator compares), `resize` (NoCheck, and the
+  out= variant of a structured kernel without TensorIterator: its outputs are compared where they are resized)
+  or `free` (NoCheck)
 - the dispatch keys with a generated device check and a kernel of their own
 - S for a structured kernel, U for an unstructured one, o for an out= variant: they name their wrappers differently
 - the tensor arguments in the order in which they are compared: outputs, then positional ones (lists end in `[]`)
@@ -84,6 +86,8 @@ def build() -> dict[str, list[str]]:
             base = group.out if group is not None else function
             names = {name, str(base.func.name)}
             check = "iterator" if names & iterators else "free"
+            if group is not None and function.func.is_out_fn() and not group.out.structured_inherits:
+                check = "resize"
         shown = ",".join(a.name + ("[]" if a.type.is_list_like() else "") for a in tensors)
         table[name] = [
             check,

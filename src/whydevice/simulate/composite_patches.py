@@ -24,9 +24,24 @@ def install(patches: Patches) -> None:
             if name in vars(owner) or (owner is torch.Tensor and hasattr(owner, name)):
                 original = getattr(owner, name)
                 patches.set(owner, name, patches.stand_in(original, _guarded(original, check)))
-    patches.wrap(torch.linalg, "multi_dot", lambda original: _guarded(original, _multi_dot))
+    for name, check in LINALG.items():
+        patches.wrap(torch.linalg, name, lambda original, check=check: _guarded(original, check))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
+
+
+def _same_device(prefix: str, first: str = "result") -> Callable[..., None]:
+    """LinearAlgebraUtils.h, checkSameDevice: the output of a composite function of linear algebra."""
+
+    def check(input: Any, *_: Any, out: Any = None, **__: Any) -> None:
+        if _differ(out, input):
+            one, two = (out, input) if first == "result" else (input, out)
+            raise RuntimeError(
+                f"{prefix}: Expected result and input tensors to be on the same device, but got "
+                f"result on {one.device} and input on {two.device}"
+            )
+
+    return check
 
 
 def _guarded(original: Any, check: Callable[..., None]) -> Any:
@@ -58,7 +73,7 @@ def _differ(a: Any, b: Any) -> bool:
     return one != two and max(one, two) > 0 and min(one, two) >= 0
 
 
-def _multi_dot(tensors: Any, **_: Any) -> None:
+def _multi_dot(tensors: Any, *, out: Any = None, **_: Any) -> None:
     """LinearAlgebra.cpp."""
     for index, tensor in enumerate(tensors):
         if _differ(tensors[0], tensor):
@@ -66,12 +81,27 @@ def _multi_dot(tensors: Any, **_: Any) -> None:
                 f"multi_dot(): all tensors must be on the same device but tensor 0 is on {tensors[0].device} "
                 f"and tensor {index} on {tensor.device}"
             )
+    if _differ(out, tensors[0]):
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to be on device {tensors[0].device} but got {out.device}"
+        )
 
 
-def _quantile(input: Any, q: Any = None, *_: Any, **__: Any) -> None:
+def _tensordot(a: Any, b: Any, *_: Any, out: Any = None, **__: Any) -> None:
+    """Linear.cpp, tensordot_out."""
+    if _differ(out, a) or _differ(out, b):
+        raise RuntimeError(
+            f"tensordot: Expected the output and input tensors to be on the same device, but got the output "
+            f"tensor on {out.device}, input tensor a on {a.device}, and input tensor b on {b.device}"
+        )
+
+
+def _quantile(input: Any, q: Any = None, *_: Any, out: Any = None, **__: Any) -> None:
     """Sorting.cpp, quantile_checks."""
     if _differ(input, q):
         raise RuntimeError("quantile() q tensor must be on the same device as the input tensor")
+    if _differ(input, out):
+        raise RuntimeError("quantile() out tensor must be on the same device as the input tensor")
 
 
 def _gradient(input: Any, *_: Any, spacing: Any = None, **__: Any) -> None:
@@ -151,7 +181,18 @@ def _window(name: str) -> Callable[..., None]:
     return check
 
 
+LINALG: dict[str, Callable[..., None]] = {
+    "multi_dot": _multi_dot,
+    "matrix_rank": _same_device("torch.linalg.matrix_rank"),
+    "cond": _same_device("linalg.cond"),
+    "pinv": _same_device("linalg.pinv"),
+    "norm": _same_device("linalg.norm", first="input"),
+    "tensorinv": _same_device("tensorinv"),
+    "tensorsolve": _same_device("tensorsolve"),
+    "matrix_power": _same_device("matrix_power"),
+}
 CHECKS: dict[str, Callable[..., None]] = {
+    "tensordot": _tensordot,
     "rms_norm": _rms_norm,
     "quantile": _quantile,
     "nanquantile": _quantile,

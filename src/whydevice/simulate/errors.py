@@ -40,6 +40,11 @@ def too_many_scalars() -> RuntimeError:
     return RuntimeError("Trying to pass too many CPU scalars to non-CPU kernel!")
 
 
+def output(expected: str, found: str) -> RuntimeError:
+    """G11: a structured kernel's output that is not where its input is."""
+    return RuntimeError(f"Expected out tensor to have device {expected}, but got {found} instead")
+
+
 def indices(device: str) -> RuntimeError:
     """F1."""
     return RuntimeError(
@@ -50,6 +55,11 @@ def indices(device: str) -> RuntimeError:
 def generator(expected: str, found: str) -> RuntimeError:
     """J1."""
     return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+
+
+def permutation(expected: str, found: str) -> RuntimeError:
+    """J2: randperm on the CPU compares devices, not their kinds."""
+    return RuntimeError(f"Expected a '{expected}' generator device but found '{found}'")
 
 
 def gradient(index: int, expected: str, found: str, node: str | None = None) -> RuntimeError:

@@ -105,7 +105,17 @@ def key_of(items: list[Item], rule: DeviceRule) -> str:
         key = "QuantizedCUDA"
     else:
         key = "CUDA"
-    return key if key in rule.keys else "CUDA"
+    # What makes a sparse tensor has a kernel for sparse tensors only, whatever its arguments are.
+    return key if key in rule.keys else "CUDA" if "CUDA" in rule.keys else rule.keys[0]
+
+
+def resize(items: list[Item]) -> int:
+    """The outputs of a structured kernel are where its first input is (torchgen: resize_out)."""
+    first = next(item for item in items if not item.written)
+    for item in items:
+        if item.written and item.device != first.device:
+            raise errors.output(first.device, item.device)
+    return first.tag
 
 
 def adopt(items: list[Item]) -> list[Item]:
@@ -155,4 +165,6 @@ def _judge(call: Call) -> int:
     if entry.check == "exact" and not entry.keys:
         # Composite, and no rule of its own in special.py: CUDA names an inner op, which is not known here.
         STATE.count(call.op, "made of other operators: raised in TensorIterator's words, CUDA's may differ")
+    if entry.check == "resize":
+        return resize(items)
     return iterate(items, call.op not in NO_CPU_SCALARS)

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
-from . import errors, generators, library_ops, special, tags
+from . import library_ops, special, special_sparse  # noqa: F401  special_sparse registers its rules
 from .devices import tag_of
 from .judge import Call, Item, judge
+from .kernels import RUNNERS, check_generator, check_permutation, gpu_only, runs_on_cpu, without_cuda_kernel
 from .signature import Signature
 from .state import STATE
 from .tags import CPU, WILD, read, real_device, storage_of, write
@@ -37,9 +38,14 @@ class SimulatedCuda(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and _foreign(types):
-            return NotImplemented
+            # A FakeTensorMode comes after this one and its tensors are its own; other subclasses come before it.
+            return func(*args, **(kwargs or _NONE)) if _fake_mode() is not None else NotImplemented
         run = getattr(func, "_whydevice", None) or compiled(func)
         return run(args, kwargs or _NONE)
+
+
+def _fake_mode() -> Any:
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
 def new_mode() -> Any:
@@ -86,9 +92,11 @@ def _compile(func: Any) -> Run:
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
         return _composite(func)
     if signature.name in RUNNERS:
-        return RUNNERS[signature.name](func, signature)
+        return RUNNERS[signature.name](func, signature, _several(func, signature))
     if signature.name.partition(".")[0] in special.NO_CUDA_KERNEL:
-        return _without_cuda_kernel(func, signature)
+        return without_cuda_kernel(func, signature)
+    if not runs_on_cpu(func):
+        return gpu_only(func, signature)
     if signature.device:
         return _factory(func, signature)
     count = len(signature.tensors)
@@ -248,6 +256,8 @@ def _factory(func: Any, signature: Signature) -> Run:
     unsaid = 0 if signature.name.startswith("range") else WILD
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _fake_mode() is not None:
+            return op(*args, **kwargs)
         if len(args) > signature.device_position:
             args, kwargs = _named(func, args, kwargs, signature.device_position)
         device = kwargs.get("device")
@@ -272,6 +282,8 @@ def _factory(func: Any, signature: Signature) -> Run:
         if device is not None and (tag or source):
             kwargs["device"] = CPU
         if signature.generator:
+            if signature.name.startswith("randperm") and not tag:
+                check_permutation(kwargs.get("generator"))
             check_generator(kwargs.get("generator"), tag or 0)
         out = op(*args, **kwargs)
         if tag:
@@ -291,16 +303,6 @@ def _named(
     return args[:position], {**dict(zip(names[position:], args[position:], strict=False)), **kwargs}
 
 
-def check_generator(generator: Any, tag: int) -> None:
-    """Generator.h, check_generator: a generator belongs to a kind of device."""
-    if generator is None:
-        return
-    found = "cuda" if generators.tag_of(generator) > 0 else "cpu"
-    wanted = "cuda" if tag > 0 else "cpu"
-    if found != wanted:
-        raise errors.generator(wanted, found)
-
-
 def _watch_scalars(items: list[Item], tag: int) -> None:
     """A 0-dim CPU tensor that took part on the GPU gets its gradient back on the CPU.
 
@@ -315,66 +317,3 @@ def _watch_scalars(items: list[Item], tag: int) -> None:
 
 def _to_cpu(grad: Tensor) -> Tensor:
     return grad.to(CPU)
-
-
-def _pack(func: Any, signature: Signature) -> Run:
-    """The batch follows its device, `batch_sizes` is on the CPU always."""
-
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        special.check_lengths(args[1])
-        out = signature.op(*args, **kwargs)
-        mark(out[0], read(args[0]))
-        return out
-
-    return run
-
-
-def _without_cuda_kernel(func: Any, signature: Signature) -> Run:
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if any(item.tag > 0 for item in signature.items(args, kwargs)):
-            raise special.no_kernel(signature.name)
-        return signature.op(*args, **kwargs)
-
-    return run
-
-
-def _convolution(func: Any, signature: Signature) -> Run:
-    """CUDA names the types also when only the dtypes differ, which the CPU finds out in other words."""
-    several = _several(func, signature)
-
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        subject, weight = args[0], args[1]
-        if subject.dtype is not weight.dtype and read(subject) > 0:
-            special.check_types(signature.items(args, kwargs))
-        return several(args, kwargs)
-
-    return run
-
-
-def _set(func: Any, signature: Signature) -> Run:
-    """TensorShape.cpp, checkSetStorage: a tensor takes no storage from another device."""
-
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        source = args[1] if len(args) > 1 else kwargs.get("source")
-        if source is not None:
-            mine = read(args[0])
-            its = (
-                read(source)
-                if isinstance(source, Tensor)
-                else getattr(source, "_untyped_storage", source)._whydevice
-            )
-            if mine != its and max(mine, its) > 0 and min(mine, its) >= 0:
-                raise errors.storage(tags.string(mine), tags.string(its))
-        return signature.op(*args, **kwargs)
-
-    return run
-
-
-RUNNERS: dict[str, Callable[[Any, Signature], Run]] = {
-    "_pack_padded_sequence": _pack,
-    "convolution": _convolution,
-    "set_.source_Tensor": _set,
-    "set_.source_Storage": _set,
-    "set_.source_Storage_storage_offset": _set,
-    "set_.source_Tensor_storage_offset": _set,
-}

@@ -14,6 +14,7 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
         self._entries: list[tuple[dict[int, str], int, Any]] = []
+        self._last: list[Callable[[], object]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner.name`; returns what an access found before (None when there was nothing)."""
@@ -48,7 +49,13 @@ class Patches:
             self._entries.append((table, id(wrapper), wrapper))
         return wrapper
 
+    def undo_with(self, call: Callable[[], object]) -> None:
+        """Have `undo` make this call too."""
+        self._last.append(call)
+
     def undo(self) -> None:
+        while self._last:
+            self._last.pop()()
         while self._entries:
             table, key, _ = self._entries.pop()
             table.pop(key, None)

@@ -14,7 +14,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class DeviceRule:
-    """How one op compares devices: `exact`, `iterator` or `free`; its keys; its tensor arguments in order."""
+    """How one op compares devices: `exact`, `iterator`, `resize` or `free`; its keys; its tensor arguments in order."""
 
     op: str
     check: str

@@ -48,7 +48,7 @@ def _jit_load(original: Any) -> Any:
     """Loaded on the CPU, then moved to where `map_location` says."""
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        device = None if map_location is None else torch.device(map_location)
+        device = torch.device(map_location) if isinstance(map_location, (str, torch.device)) else None
         if device is None or device.type != "cuda":
             return original(f, map_location, *args, **kwargs)
         return original(f, "cpu", *args, **kwargs).to(device)

@@ -11,6 +11,9 @@ from . import (
     autograd_patches,
     composite_patches,
     cuda_surface,
+    device_patches,
+    distributed_patches,
+    exchange_patches,
     factory_patches,
     legacy_patches,
     mode,
@@ -25,6 +28,7 @@ from .state import STATE
 from .traffic import Traffic, note_print
 
 _INSTALLED: tuple[Any, ...] = (
+    device_patches,
     tensor_patches,
     factory_patches,
     composite_patches,
@@ -34,6 +38,8 @@ _INSTALLED: tuple[Any, ...] = (
     amp_patches,
     legacy_patches,
     parallel_patches,
+    distributed_patches,
+    exchange_patches,
     script_patches,
 )
 

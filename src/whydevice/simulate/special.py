@@ -117,6 +117,22 @@ def foreach_number(call: Call) -> int:
     raise errors.iterator(number.device, subject.device)
 
 
+@special(*(f"_fused_{op}_.tensor_lr" for op in ("adam", "adamw", "sgd", "adagrad")))
+def fused_step(call: Call) -> int:
+    """cuda/FusedAdamKernel.cu and its like: a learning rate on the CPU is read there; one on a GPU sets conditions."""
+    numbers = {item.name: item for item in call.items if item.name in ("grad_scale", "found_inf", "lr")}
+    lists = [item for item in call.items if item.name not in numbers]
+    if any(item.tag != lists[0].tag and item.name != "state_steps" for item in lists):
+        raise RuntimeError(
+            "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
+        )
+    if "lr" in numbers and numbers["lr"].tag > 0:
+        for name in ("grad_scale", "found_inf", "lr"):
+            if name in numbers and numbers[name].tag != lists[0].tag:
+                raise RuntimeError(f"{name} must be on the same GPU device as the params")
+    return lists[0].tag
+
+
 @special("addcmul", "addcmul_")
 def addcmul(call: Call) -> int:
     """PointwiseOpsKernel.cu: of three operands only tensor2 may be a number on the CPU (2.7)."""
@@ -132,15 +148,6 @@ def addcmul(call: Call) -> int:
 
 
 _SWAP = " However, CPU Scalar support for tensor2 is supported, please swap your tensor1 and tensor2 terms."
-
-
-@special("_sparse_addmm")
-def sparse_addmm(call: Call) -> int:
-    """SparseTensorMath.cpp: addmm; torch.sparse.mm adds to zeros that it makes where the dense matrix is."""
-    added, sparse, dense = (call.named(n)[0] for n in ("self", "mat1", "mat2"))
-    if added.wild:
-        added = added._replace(tag=dense.tag, tensor=dense.tensor)
-    return exact([added, sparse, dense], "wrapper_SparseCUDA__addmm")
 
 
 @special("mv")

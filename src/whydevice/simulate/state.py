@@ -20,6 +20,8 @@ class _Thread(threading.local):
     refused: BaseException | None = None
     # Inside torch.batch_norm, which picks cuDNN or PyTorch's own kernel.
     chooses_backend = False
+    # How many calls of TorchScript functions are running.
+    scripted = 0
 
 
 class State:

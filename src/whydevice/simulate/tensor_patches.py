@@ -79,7 +79,7 @@ def _set_grad(self: torch.Tensor, grad: Any) -> None:
     """python_variable.cpp, THPVariable_set_grad: the gradient must be where the tensor is."""
     if isinstance(grad, torch.Tensor) and grad is not self:
         mine, its = self.device, grad.device
-        if mine.type != its.type and "meta" not in (mine.type, its.type):
+        if mine.type != its.type and "cuda" in (mine.type, its.type):
             raise RuntimeError(
                 f"attempting to assign a gradient with device type '{its.type}' to a tensor with device type "
                 f"'{mine.type}'. Please ensure that the gradient and the tensor are on the same device"
