@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +55,10 @@ class Runner:
         self._process: subprocess.Popen[str] | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="whydevice-runner-")
 
-    def run(self, argv: Sequence[str], cwd: Path, timeout: float = 90) -> Result:
-        """`python -m whydevice ARGV` in `cwd`, in a fork of the waiting process."""
+    def run(
+        self, argv: Sequence[str], cwd: Path, timeout: float = 90, env: Mapping[str, str] | None = None
+    ) -> Result:
+        """`python -m whydevice ARGV` in `cwd`, in a fork of the waiting process. `env` adds to its variables."""
         scratch = Path(self._scratch.name)
         out, err = scratch / "stdout", scratch / "stderr"
         request = {
@@ -66,7 +68,7 @@ class Runner:
             "stdout": str(out),
             "stderr": str(err),
             "timeout": timeout,
-            "env": ENVIRONMENT,
+            "env": ENVIRONMENT | dict(env or {}),
         }
         process = self._started()
         assert process.stdin is not None and process.stdout is not None

@@ -12,6 +12,7 @@ stderr, timeout, env}; it answers {"status": exit status, or 124 after `timeout`
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import signal
@@ -26,9 +27,10 @@ def _preload() -> None:
     """Import what runs import besides whydevice itself, whose own laziness is part of what is tested."""
     import gc
 
-    import numpy  # noqa: F401
     import rich.console  # noqa: F401
-    import stack_data  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        import numpy  # noqa: F401
     import torch._dynamo  # what the first optimizer imports
     import torch.utils.data
 

@@ -8,6 +8,7 @@ aten/src/ATen/native (file named at each).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ def install(patches: Patches) -> None:
                 original = getattr(owner, name)
                 patches.set(owner, name, patches.stand_in(original, _guarded(original, check)))
     for name, check in LINALG.items():
-        patches.wrap(torch.linalg, name, lambda original, check=check: _guarded(original, check))
+        patches.wrap(torch.linalg, name, partial(_guarded, check=check))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
 

@@ -83,7 +83,7 @@ def _helper(original: Any) -> Any:
 def _group(group: Any) -> Any:
     from torch.distributed import distributed_c10d as c10d
 
-    return group if group is not None else c10d._get_default_group()  # type: ignore[no-untyped-call]
+    return group if group is not None else c10d._get_default_group()
 
 
 def _backend(original: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ def install(patches: Patches) -> None:
         patches.wrap(numpy, "from_dlpack", _refusing)
     storage: Any = torch.UntypedStorage
     for name, said in (("_share_fd_cpu_", "_share_fd_"), ("_share_filename_cpu_", "_share_filename_")):
-        patches.wrap(storage, name, lambda original, said=said: _cpu_only(original, said))
+        patches.wrap(storage, name, partial(_cpu_only, said=said))
     patches.wrap(storage, "is_shared", _is_shared)
     _send_devices(patches)
     patches.undo_with(_exported.clear)
@@ -112,7 +113,7 @@ def _is_shared(original: Any) -> Any:
     """Memory of a GPU counts as shared."""
 
     def is_shared(self: Any) -> bool:
-        return self._whydevice > 0 or original(self)
+        return self._whydevice > 0 or bool(original(self))
 
     return is_shared
 
@@ -154,9 +155,9 @@ def _reducing(original: Any, storage_of: Any) -> Any:
 def _arrived(tag: int, function: Any, args: Any) -> Any:
     """In the process that receives: the tensor or storage, on its device when that process is simulated too."""
     made = function(*args)
-    storage = made if isinstance(made, torch.UntypedStorage) else tags.storage_of(made)
+    storage: Any = made if isinstance(made, torch.UntypedStorage) else tags.storage_of(made)
     if hasattr(torch.UntypedStorage, "_whydevice"):
-        storage._whydevice = tag  # type: ignore[union-attr]
+        storage._whydevice = tag
     return made
 
 

@@ -21,7 +21,7 @@ _COMPOSITE: Any = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 def install(patches: Patches) -> None:
-    library = torch.library.Library("aten", "IMPL")  # `undo` takes it back
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]  # `undo` takes it back
     patches.undo_with(library._destroy)
     library.impl("to.device", _to_device, "AutogradCPU")
     library.impl("to.dtype_layout", _to_layout, "AutogradCPU")
@@ -36,7 +36,8 @@ def _rewritten(original: Any) -> Any:
 
     def compiling(*args: Any, **kwargs: Any) -> Any:
         made = original(*args, **kwargs)
-        graphs = [function.graph for function in torch.jit._state._python_cu.get_functions()]
+        unit: Any = torch.jit._state._python_cu
+        graphs = [function.graph for function in unit.get_functions()]
         if isinstance(made, torch.jit.ScriptModule):
             for module in made.modules():
                 methods: Any = getattr(module, "_c", None)
