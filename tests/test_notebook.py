@@ -108,3 +108,17 @@ def test_the_terminal(tmp_path: Path) -> None:
     assert "whydevice: " in cell("%why")
     child.sendline("exit")
     child.expect(pexpect.EOF)
+
+
+def test_a_fix_shows_the_cell_as_it_should_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [
+        "%load_ext whydevice\nimport torch, whydevice\nwhydevice.simulate_cuda(1).__enter__()",
+        "%precision 3\ndef shifted(x):\n    steps = torch.arange(3)\n    return x + steps",
+        "x = torch.ones(3, device='cuda')\nshifted(x)",
+    ]
+    shown = _execute(tmp_path, cells, monkeypatch)[2][-1].data
+    assert "fix (safe)" in shown["text/plain"]
+    wanted = cells[1].replace("arange(3)", "arange(3, device=x.device)")
+    assert wanted in shown["text/html"]
+    assert "cell [2] with the fix" in shown["text/html"]
+    assert "ipykernel" not in shown["text/html"]

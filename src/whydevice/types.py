@@ -83,7 +83,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Edits that belong together. `reason` says why it is not `safe`, or what it changes besides."""
+    """Edits that belong together. `reason` says why it is not `safe`, or what it changes besides.
+
+    `cells` holds the new text of each notebook cell that it edits, by the cell's name.
+    """
 
     title: str
     applicability: Applicability
@@ -91,6 +94,7 @@ class Fix:
     diff: str = ""
     verified: bool | None = None
     reason: str = ""
+    cells: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import guard
-from ..types import Explanation
+from ..types import Explanation, Fix
 
 _watchers: dict[int, _Watcher] = {}
 """By the id of the shell: embedded shells come and go beside the main one."""
@@ -42,7 +42,7 @@ class _Watcher:
         return guard.show(exc, self._write, again=again)
 
     def _write(self, explanation: Explanation) -> None:
-        named = with_cell_names(explanation, self.shell.compile)
+        named = with_cell_names(explanation, self.shell.compile, _written(self.shell))
         if hasattr(self.shell, "kernel"):
             from IPython.display import display
 
@@ -112,8 +112,17 @@ def uninstall() -> None:
         unload_ipython_extension(shell)
 
 
-def with_cell_names(explanation: Explanation, compiler: Any) -> Explanation:
-    """The explanation with the files of cells named as the user sees them: `cell [3]`."""
+def _written(shell: Any) -> list[str]:
+    """What the user typed into each cell, by its number."""
+    typed = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None)
+    return typed if isinstance(typed, list) else []
+
+
+def with_cell_names(explanation: Explanation, compiler: Any, written: list[str]) -> Explanation:
+    """The explanation with the files of cells named as the user sees them: `cell [3]`.
+
+    A fix of a cell gets the cell's new text, made from what was written into it.
+    """
 
     def named(file: str | None) -> Any:
         name = compiler.format_code_name(file) if file and hasattr(compiler, "format_code_name") else None
@@ -122,6 +131,23 @@ def with_cell_names(explanation: Explanation, compiler: Any) -> Explanation:
     def places(items: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(replace(item, file=named(item.file)) for item in items)
 
+    def in_cells(fix: Fix) -> Fix:
+        from ..edits import cell_text
+
+        cells = []
+        for file in dict.fromkeys(edit.file for edit in fix.edits):
+            name, ran = named(file), explanation.sources.get(file)
+            if name == file or ran is None:
+                continue
+            number = name.removeprefix("cell [").removesuffix("]")
+            typed = written[int(number)] if number.isdigit() and int(number) < len(written) else None
+            text = cell_text(fix.edits, file, ran, typed)
+            if text is not None:
+                cells.append((name, text))
+        if not cells:
+            return replace(fix, edits=places(fix.edits))
+        return replace(fix, edits=places(fix.edits), diff="", cells=tuple(cells))
+
     return replace(
         explanation,
         culprit=explanation.culprit and replace(explanation.culprit, file=named(explanation.culprit.file)),
@@ -129,6 +155,6 @@ def with_cell_names(explanation: Explanation, compiler: Any) -> Explanation:
         trail=places(explanation.trail),
         operands=places(explanation.operands),
         also=places(explanation.also),
-        fixes=tuple(replace(fix, edits=places(fix.edits)) for fix in explanation.fixes),
+        fixes=tuple(in_cells(fix) for fix in explanation.fixes),
         sources={named(file): text for file, text in explanation.sources.items()},
     )

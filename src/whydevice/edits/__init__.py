@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..source import EditError, Source
 from .apply import ignored, plan
+from .cells import cell_text
 from .diff import diff_bytes, unified_diff
 from .python import (
     add_keyword,
@@ -42,6 +43,7 @@ __all__ = [
     "assign_result",
     "attribute_to_buffer",
     "binds",
+    "cell_text",
     "delete_method_call",
     "delete_statement",
     "device_text",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 
 from ..source import COMPREHENSIONS, EditError, FunctionNode, ScopeNode, Source
 
-__all__ = ["COMPREHENSIONS", "FunctionNode", "ScopeNode", "Source", "Sources", "is_regular_file"]
+__all__ = ["COMPREHENSIONS", "FunctionNode", "ScopeNode", "Source", "Sources", "is_cell", "is_regular_file"]
 
 
 class Sources:
@@ -49,6 +50,15 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
     return source
 
 
+# How IPython and ipykernel name the code of a cell.
+_CELL = re.compile(r"<ipython-input-\d|.*[/\\]ipykernel_\d+[/\\]\d+\.py\Z")
+
+
 def is_regular_file(path: str) -> bool:
-    """Whether the code came from a file that can be edited (not a cell, not `exec`, not a zip)."""
+    """Whether the code came from a file (not a cell, not `exec`, not a zip)."""
     return not path.startswith("<") and os.path.isfile(path)
+
+
+def is_cell(path: str) -> bool:
+    """Whether the code came from a notebook's cell: there is no file to write, but a text to show."""
+    return _CELL.match(path) is not None and not os.path.exists(path)

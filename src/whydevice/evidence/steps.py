@@ -8,7 +8,7 @@ from typing import Any
 
 from .frames import is_library
 from .scopes import MISSING, Scope
-from .sources import is_regular_file
+from .sources import is_cell, is_regular_file
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Step:
 
     @property
     def editable(self) -> bool:
-        return not self.library and is_regular_file(self.file)
+        return not self.library and (is_regular_file(self.file) or is_cell(self.file))
 
     def text(self) -> str:
         return self.scope.source.one_line(self.node)

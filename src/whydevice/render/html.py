@@ -9,6 +9,8 @@ from . import layout
 from .tree import Block, Line
 
 _WIDTH = 100
+_MOST_CELL_LINES = 30
+"""A longer cell is folded."""
 # Jupyter's variables where they are set, else the system's theme; a notebook's own switch comes last.
 _LIGHT = (
     "--wd-red:#b42318;--wd-green:#19713a;--wd-blue:#1f5fbf;--wd-warn:#8a5a00;--wd-tag:#8250a8;--wd-dim:#666;"
@@ -42,8 +44,21 @@ _STYLE = (
 def html(explanation: Explanation, *, script: str | None = None) -> str:
     """A `<div>` with its own style sheet; nothing is loaded, and everything from the program is escaped."""
     made = layout.blocks(explanation, _WIDTH, script)
-    body = "".join(_table(block) if block.kind == "operands" else _pre(block) for block in made)
+    body = ""
+    for block in made:
+        body += _table(block) if block.kind == "operands" else _pre(block)
+        if block.kind == "fix" and block is next(one for one in made if one.kind == "fix"):
+            body += "".join(_cell(name, text) for name, text in explanation.fixes[0].cells)
     return f'<div class="whydevice"><style>{_STYLE}</style>{body}</div>'
+
+
+def _cell(name: str, text: str) -> str:
+    """A cell as it is with the fix, to be copied over the old one."""
+    opened = " open" if text.count("\n") < _MOST_CELL_LINES else ""
+    return (
+        f"<details{opened}><summary>{escape(name)} with the fix</summary>"
+        f"<pre>{escape(text.rstrip())}</pre></details>"
+    )
 
 
 def _pre(block: Block) -> str:
