@@ -71,12 +71,17 @@ def discarded_moves(evidence: Evidence, scope: Scope, names: set[str]) -> Iterat
         call = node.value
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda", "cpu"):
             continue
-        if ast.unparse(call.func.value) not in names:
+        if not names & {ast.unparse(call.func.value), _container(call.func.value)}:
             continue
         if values.is_module(try_evaluate(call.func.value, scope)):
             continue
         if evidence.inference.moved_to(call, scope) == evidence.wanted:
             yield node
+
+
+def _container(node: ast.expr) -> str:
+    """`batch` of `batch[key]`; nothing for what is no item."""
+    return ast.unparse(node.value) if isinstance(node, ast.Subscript) else ""
 
 
 def requires_grad(value: Any) -> bool:

@@ -7,8 +7,9 @@ import ast
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import MISSING, Scope, own_nodes
+from ..evidence.scopes import MISSING, own_nodes
 from ..evidence.steps import Step
+from ._batches import container_move, loader_mend, moves_of, unpacking_mend
 from ._factories import cached, factory_mend, usable
 from ._finding import Mend
 from ._moves import (
@@ -95,85 +96,8 @@ def _at_root(evidence: Evidence, steps: list[Step]) -> Mend | None:
             text = move_text(evidence, root.scope, root.node, anchor)
             return appended(root, text, "move it where it is made") if text else None
     if root.kind == "loader":
-        return loader_mend(evidence, root, steps)
+        return loader_mend(evidence, steps)
     return None
-
-
-def loader_mend(evidence: Evidence, root: Step, steps: list[Step]) -> Mend | None:
-    """Move the names that a loop takes from its loader, at the head of the loop's body."""
-    loop = next(
-        (s for s in reversed(steps) if s.kind == "loop" and isinstance(s.stmt, ast.For | ast.AsyncFor)), None
-    )
-    if loop is None or not loop.editable or not isinstance(loop.stmt, ast.For | ast.AsyncFor):
-        return None
-    first = loop.stmt.body[0]
-    names = [loop.name, *(n for n in batch_names(evidence, loop) if n != loop.name)]
-    ordered = [n for n in target_names(loop.stmt.target) if n in names] or [loop.name]
-    text = move_text(evidence, loop.scope, first)
-    if text is None:
-        return None
-    container = loop.path and not isinstance(loop.stmt.target, ast.Tuple | ast.List)
-    if container:
-        return None
-    line = f"{', '.join(ordered)} = {', '.join(n + text for n in ordered)}"
-    made = edits.insert_at_suite_start(loop.scope.source, loop.stmt, line)
-    return Mend("move the batch where it is taken from the loader", made, first, loop.scope)
-
-
-def batch_names(evidence: Evidence, loop: Step) -> list[str]:
-    """The other names of a loop's target that hold tensors on the wrong device and are used as such below."""
-    assert isinstance(loop.stmt, ast.For | ast.AsyncFor)
-    found = []
-    for name in target_names(loop.stmt.target):
-        held = loop.scope.locals.get(name, MISSING)
-        if (
-            values.is_tensor(held)
-            and values.device_of(held) == evidence.wrong_device
-            and needed(name, loop.stmt, loop.scope, evidence)
-        ):
-            found.append(name)
-    return found
-
-
-def needed(name: str, within: ast.AST, scope: Scope, evidence: Evidence) -> bool:
-    """Whether a name is used, bare, as an operand or argument: not only moved, measured or turned to numpy."""
-    for node in ast.walk(within):
-        if not (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)):
-            continue
-        parent = scope.source.parent(node)
-        if isinstance(parent, ast.Attribute):
-            if parent.attr in (
-                "to",
-                "cuda",
-                "size",
-                "shape",
-                "dim",
-                "numel",
-                "item",
-                "tolist",
-                "numpy",
-                "dtype",
-                "device",
-            ):
-                continue
-            return True
-        if isinstance(parent, ast.Call):
-            called = ast.unparse(parent.func).rpartition(".")[2]
-            if called in (
-                "len",
-                "print",
-                "range",
-                "pack_padded_sequence",
-                "int",
-                "float",
-                "list",
-                "enumerate",
-            ):
-                continue
-            return True
-        if isinstance(parent, ast.BinOp | ast.Compare | ast.Subscript):
-            return True
-    return False
 
 
 def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -238,18 +162,34 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
     source = step.scope.source
     title = "move it where it is bound"
     if isinstance(step.stmt, ast.For | ast.AsyncFor) and step.kind == "loop":
-        line = f"{step.name} = {step.name}{text}"
+        lines = moves_of(evidence, step, step.stmt.target, step.stmt, text)
+        if lines is None:
+            return None
         sibling = step.scope.source.statement(after) if after is not None else None
         if sibling is not None and sibling in step.stmt.body:
-            made = edits.insert_after(source, sibling, line)
+            made = edits.insert_after(source, sibling, lines)
             return Mend("move it like what stands beside it", made, sibling, step.scope)
-        made = edits.insert_at_suite_start(source, step.stmt, line)
+        made = edits.insert_at_suite_start(source, step.stmt, lines)
         return Mend("move it at the head of the loop", made, step.stmt.body[0], step.scope)
-    if step.kind == "assign" and step.path and isinstance(step.stmt, ast.stmt):
-        made = edits.insert_after(source, step.stmt, f"{step.name} = {step.name}{text}")
-        return Mend(title, made, step.stmt, step.scope)
+    if step.kind == "assign" and step.path and isinstance(step.stmt, ast.Assign):
+        return unpacking_mend(evidence, step, text)
     if step.kind == "loop" or not isinstance(step.node, ast.expr):
         return None
     if step.kind in ("use", "parameter"):
         title = "move it where it is passed"
-    return appended(step, text, title)
+    return appended(step, text, title) or _whole(evidence, step, text)
+
+
+def _whole(evidence: Evidence, step: Step, text: str) -> Mend | None:
+    """Move the items of a container where its name is bound, or above the statement that passes it on."""
+    name = step.name if step.kind == "assign" else step.node.id if isinstance(step.node, ast.Name) else ""
+    statement = step.stmt if step.kind == "assign" else step.scope.source.statement(step.node)
+    held = step.scope.locals.get(name, MISSING)
+    if not isinstance(statement, ast.stmt) or not values.is_container(held) or step.scope.frame is None:
+        return None
+    lines = container_move(evidence, name, held, text, step.scope)
+    if lines is None or isinstance(statement, ast.For | ast.While | ast.With | ast.If):
+        return None
+    insert = edits.insert_after if step.kind == "assign" else edits.insert_before
+    made = insert(step.scope.source, statement, "\n".join(lines))
+    return Mend("move what it holds", made, statement, step.scope)

@@ -31,8 +31,11 @@ def construction_finding(evidence: Evidence, expression: str, headline: str, not
     mend = moved_construction(evidence, steps)
     if mend is not None:
         finding.mends.append(mend)
-        if built is None or not built.editable:
+        if built is None or not built.editable or mend.node is not built.node:
             finding.root_node, finding.root_scope, finding.root = mend.node, mend.scope, None
+            if built is not None and built.editable:
+                finding.trail.append((built.node, built.scope, f"made here, on {evidence.wrong_device}"))
+                finding.root_note = f"not moved to {evidence.wanted} here"
     return finding
 
 

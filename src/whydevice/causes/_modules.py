@@ -8,11 +8,13 @@ from typing import Any
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.frames import is_library
 from ..evidence.operands import Held, Leaf
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._moves import move_text
+from ._moves import move_text, moves_in, suite_of, text_of_move
 
 
 def wrong_module(evidence: Evidence) -> tuple[Leaf, Any, Held | None] | None:
@@ -34,13 +36,93 @@ def state_kinds(module: Any) -> set[str]:
 
 
 def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
-    """`Net()` as `Net().to(device)` at the construction that the way leads to."""
-    built = next((s for s in reversed(steps) if s.kind in ("construct", "library") and s.editable), None)
-    if built is None or not isinstance(built.node, ast.expr):
-        built = next((s for s in reversed(steps) if s.kind == "assign" and s.editable and not s.path), None)
-    if built is None or not isinstance(built.node, ast.expr):
+    """`Net()` as `Net().to(device)`: beside another module that is moved, else where it is constructed, else where
+    the function that constructs it is called, which may make other modules too."""
+    if evidence.wrong_device == "meta":
+        return None  # a meta tensor has no data to move
+    helper = next((i for i, s in enumerate(steps) if s.kind == "call" and _own_function(s)), None)
+    outside = steps if helper is None else steps[: helper + 1]
+    for step in reversed(outside):
+        if step.kind in ("assign", "attribute") and step.editable and step.stmt is not None:
+            text = _sibling_move(evidence, step)
+            if text is not None:
+                made_there = any(s.kind == "construct" and s.node is step.node for s in outside)
+                title = "move it where it is made" if made_there else "move it like the module beside it"
+                return _moved(step, text, title)
+    if helper is None:
+        built = next((s for s in reversed(steps) if s.kind in ("construct", "library") and s.editable), None)
+        if built is not None and isinstance(built.node, ast.expr):
+            return appended_move(evidence, built.node, built.scope)
+    for step in reversed(outside):
+        if step.kind in ("assign", "call", "attribute") and step.editable and isinstance(step.node, ast.expr):
+            if step.kind == "call" and _unpacked(step, outside):
+                continue
+            text = move_text(evidence, step.scope, step.node)
+            return _moved(step, text, "move it where it is made") if text is not None else None
+    return None
+
+
+def _own_function(step: Step) -> bool:
+    entered = step.extra.get("entered")
+    return entered is not None and not is_library(entered.source.path)
+
+
+def _unpacked(call: Step, steps: list[Step]) -> bool:
+    """Whether the module is one of several that a call returns (`g, d = build()`)."""
+    return any(s.kind in ("assign", "attribute") and s.node is call.node and s.path for s in steps)
+
+
+def _moved(step: Step, text: str, title: str) -> Mend | None:
+    source = step.scope.source
+    if step.path and isinstance(step.stmt, ast.Assign):
+        name = next((n for n in assigned_names(step.stmt) if n.rpartition(".")[2] == step.name), step.name)
+        made = edits.insert_after(source, step.stmt, f"{name} = {name}{text}")
+        return Mend(title, made, step.stmt, step.scope)
+    if not isinstance(step.node, ast.expr):
         return None
-    return appended_move(evidence, built.node, built.scope)
+    return Mend(title, edits.append_method(source, step.node, text), step.node, step.scope)
+
+
+def assigned_names(statement: ast.Assign) -> list[str]:
+    """The targets of an assignment, unpacked ones each."""
+    found: list[str] = []
+    stack: list[ast.expr] = list(reversed(statement.targets))
+    while stack:
+        target = stack.pop()
+        if isinstance(target, ast.Tuple | ast.List):
+            stack += reversed(target.elts)
+        else:
+            found.append(ast.unparse(target))
+    return found
+
+
+def _sibling_move(evidence: Evidence, step: Step) -> str | None:
+    """`.to(self.device)` of a statement near by that moves another module there."""
+    statement = step.scope.source.statement(step.stmt) if step.stmt is not None else None
+    block = suite_of(step.scope, statement) if statement is not None else []
+    if statement not in block:
+        return None
+    index = block.index(statement)
+    for other in block[max(0, index - 6) : index + 7]:
+        if other is statement or not isinstance(other, ast.Assign | ast.Expr):
+            continue
+        call = other.value
+        if next(moves_in([call]), None) is None or not isinstance(call, ast.Call):
+            continue
+        assert isinstance(call.func, ast.Attribute)
+        if evidence.inference.moved_to(call, step.scope) != evidence.wanted:
+            continue
+        moved = other.targets[0] if isinstance(other, ast.Assign) else call.func.value
+        if values.is_module(try_evaluate(moved, step.scope)) or _constructs_module(
+            call.func.value, step.scope
+        ):
+            return text_of_move(call, step.scope)
+    return None
+
+
+def _constructs_module(node: ast.expr, scope: Scope) -> bool:
+    made = try_evaluate(node.func, scope) if isinstance(node, ast.Call) else None
+    return values.is_class(made) and issubclass(made, values.torch().nn.Module)
 
 
 def appended_move(

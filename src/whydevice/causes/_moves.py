@@ -36,7 +36,27 @@ def near_names(evidence: Evidence) -> set[str]:
 def best_anchor(evidence: Evidence, scope: Scope, at: ast.AST) -> Anchor | None:
     """The expression that names the wanted device best at a place."""
     found = anchors(scope, at, evidence.wanted or "cpu", evidence.inference, near_names(evidence))
-    return found[0] if found else None
+    made_from = {ast.unparse(n) for n in _carriers(at, scope, evidence.inference)}
+    return next((a for a in found if not (a.base and _within(a.base, made_from))), None)
+
+
+def _carriers(node: ast.AST, scope: Scope, inference: Inference) -> Iterator[ast.AST]:
+    """The parts of an expression whose device its value has: where it is wrong, they were wrong when it ran."""
+    if isinstance(node, ast.BinOp):
+        yield from _carriers(node.left, scope, inference)
+        yield from _carriers(node.right, scope, inference)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if inference.call_kind(node, scope)[0] in ("method", "move"):
+            yield from _carriers(node.func.value, scope, inference)
+    elif isinstance(node, ast.Subscript | ast.UnaryOp):
+        inner = node.value if isinstance(node, ast.Subscript) else node.operand
+        yield from _carriers(inner, scope, inference)
+    elif isinstance(node, ast.Name | ast.Attribute):
+        yield node
+
+
+def _within(base: str, carriers: set[str]) -> bool:
+    return any(base == text or base.startswith(f"{text}.") for text in carriers)
 
 
 def move_text(evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | None = None) -> str | None:

@@ -33,6 +33,13 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
     return finding
 
 
+def made_note(root: Step) -> str:
+    """What a factory's call did, in a few words."""
+    if root.kind == "factory":
+        return "made here without device=, so on cpu"
+    return f"{root.name} makes a tensor on cpu"
+
+
 def together(evidence: Evidence, mend: Mend) -> None:
     """Mend what would fail next with it: the other wrong operands of the call, and the other makers of this one."""
     made: list[Edit] = list(mend.edits)

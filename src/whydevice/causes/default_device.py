@@ -1,9 +1,11 @@
 """What happened: `torch.set_default_device` was called, and this tensor was made in a way that it does not reach.
 
 The default device holds for factory calls (`torch.zeros`, `torch.tensor`) and for the parameters of new modules. It does
-not reach `torch.from_numpy`, `torch.Tensor(...)`, tensors that a DataLoader's workers make, or what is loaded from a file.
+not reach `torch.from_numpy`, `torch.Tensor(...)`, tensors that a DataLoader's workers make, the generator with which a
+DataLoader shuffles, or what is loaded from a file. As a context (`with torch.device("cuda"):`) it ends with its block.
 
-How to recognise it: the default device is the wanted one, and the tensor comes from such a call.
+How to recognise it: the default device is the wanted one, and the tensor comes from such a call, or was made below the
+block. Shuffling fails with "Expected a 'cuda' device type for generator but found 'cpu'".
 
 Before:
 
@@ -22,9 +24,16 @@ from __future__ import annotations
 import ast
 
 from .. import edits
+from ..evidence import values
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.infer import canonical, keyword
+from ..evidence.scopes import own_nodes, position
+from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._loaders import drawing, made_by
+from ._values_shared import value_finding
 
 NAME = "default-device"
 TITLE = "the default device does not reach this call"
@@ -32,10 +41,14 @@ ORDER = 33
 
 
 def find(evidence: Evidence) -> Finding | None:
+    if evidence.error.family[:1] == "J":
+        return _shuffled(evidence)
     root = evidence.root
-    if root is None or root.kind != "constructor" or evidence.inference.default_device() != evidence.wanted:
+    if root is None or not isinstance(root.node, ast.expr) or evidence.wanted == "cpu":
         return None
-    if not isinstance(root.node, ast.expr):
+    if root.kind == "factory":
+        return _outside_context(evidence, root)
+    if root.kind != "constructor" or evidence.inference.default_device() != evidence.wanted:
         return None
     finding = Finding(
         headline=f"`{evidence.wrong.expression if evidence.wrong else root.text()}` is on {evidence.wrong_device}: the default device {evidence.wanted} does not reach {root.name}()",
@@ -49,3 +62,59 @@ def find(evidence: Evidence) -> Finding | None:
         made = edits.append_method(root.scope.source, root.node, f".to({anchor.text})")
         finding.mends.append(Mend("move it where it is made", made, root.node, root.scope))
     return finding
+
+
+def _shuffled(evidence: Evidence) -> Finding | None:
+    """A sampler makes a generator of the CPU for itself, and the numbers that it draws are made on the default device."""
+    wanted, found = (canonical(d) for d in evidence.error.devices[:2] or ("", ""))
+    drawn = drawing(evidence)
+    if wanted is None or wanted != evidence.inference.default_device() or found != "cpu" or not drawn:
+        return None
+    made = made_by(evidence, type(drawn[0]))
+    if made is None or keyword(made[1], "generator") is not None:
+        return None
+    loader, call, scope = made
+    text = scope.source.one_line(loader)
+    evidence.wanted, evidence.wrong_device, evidence.wrongs = wanted, found, []
+    finding = Finding(
+        culprit=text,
+        headline=f"`{text}` shuffles with a generator of {found}, but the default device is {wanted}",
+        root_node=call,
+        root_scope=scope,
+        root_note=f"given no generator, so it makes one on {found}",
+    )
+    source = scope.source
+    name, imports = edits.torch_name(source, "torch", "Generator", call)
+    device = anchors(scope, call, wanted, evidence.inference)[0].text
+    added = edits.add_keyword(source, call, "generator", f"{name}(device={device})")
+    finding.mends.append(Mend("give it a generator of the default device", (*imports, *added), call, scope))
+    return finding
+
+
+def _outside_context(evidence: Evidence, root: Step) -> Finding | None:
+    """Made without `device=` below a `with torch.device(...)` block of the wanted device, which has ended."""
+    for step in [root, *evidence.steps]:
+        for node in own_nodes(step.scope.node):
+            if not isinstance(node, ast.With) or position(node) >= position(step.node):
+                continue
+            if node in step.scope.source.ancestors(step.node) or step.library:
+                continue
+            named = [i.context_expr for i in node.items if _names_default(evidence, i.context_expr, step)]
+            if named:
+                finding = value_finding(evidence, "outside of that block, so on cpu")
+                if finding is not None:
+                    finding.trail.append((named[0], step.scope, "the default device in this block only"))
+                return finding
+    return None
+
+
+def _names_default(evidence: Evidence, context: ast.expr, step: Step) -> bool:
+    """Whether a context sets the default device: `with torch.device("cuda"):`, `with device:`."""
+    inner: ast.AST = context
+    if isinstance(context, ast.Call):
+        if try_evaluate(context.func, step.scope) is not values.torch().device or not context.args:
+            return False
+        inner = context.args[0]
+    elif not isinstance(context, ast.Name | ast.Attribute):
+        return False
+    return evidence.inference.device_named(inner, step.scope) == evidence.wanted

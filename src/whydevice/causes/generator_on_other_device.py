@@ -31,6 +31,7 @@ from ..evidence.operands import Leaf, flat
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._loaders import drawing, made_by
 from ._moves import best_anchor
 
 NAME = "generator-on-other-device"
@@ -43,8 +44,10 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     wanted, found = (canonical(d) for d in evidence.error.devices)
     leaf = next((one for one in flat(evidence.leaves) if _is_generator(one)), None)
-    if leaf is None or wanted is None or found is None:
+    if wanted is None or found is None:
         return None
+    if leaf is None:
+        return _in_loader(evidence, wanted, found)
     evidence.wanted, evidence.wrong_device = wanted, found
     steps = evidence.trace(leaf.node, leaf.scope)
     finding = Finding(
@@ -61,6 +64,66 @@ def find(evidence: Evidence) -> Finding | None:
         if mend is not None:
             finding.mends.append(mend)
     return finding
+
+
+def _in_loader(evidence: Evidence, wanted: str, found: str) -> Finding | None:
+    """The generator that a DataLoader or a sampler was given, and draws from."""
+    kind = values.torch().Generator
+    drawn = next(
+        (d for d in drawing(evidence) if type(values.instance_dict(d).get("generator")) is kind), None
+    )
+    made = made_by(evidence, type(drawn)) if drawn is not None else None
+    if made is None:
+        return None
+    loader, call, scope = made
+    given = keyword(call, "generator")
+    if given is None:
+        return None
+    evidence.wanted, evidence.wrong_device, evidence.wrongs = wanted, found, []
+    text = scope.source.one_line(given)
+    steps = evidence.trace(given, scope)
+    finding = Finding(
+        culprit=text,
+        headline=f"the generator `{text}` is on {found}, but `{scope.source.one_line(loader)}` draws on {wanted}",
+        root_node=given,
+        root_scope=scope,
+        root_note=f"draws its order on {wanted}",
+    )
+    where = _made(steps)
+    if where is not None and not _given_elsewhere(given, scope):
+        finding.root_node, finding.root_scope = where
+        finding.root_note = f"a generator of {found}"
+        mend = _mend(evidence, *where)
+    else:
+        mend = _own_generator(evidence, given, scope)
+    if mend is not None:
+        finding.mends.append(mend)
+    return finding
+
+
+def _given_elsewhere(given: ast.expr, scope: Scope) -> bool:
+    """Whether another call of the file is given this generator as well, which may want it where it is."""
+    tree, text = scope.source.tree, ast.unparse(given)
+    return tree is not None and any(
+        isinstance(node, ast.keyword)
+        and node.arg == "generator"
+        and node.value is not given
+        and ast.unparse(node.value) == text
+        for node in ast.walk(tree)
+    )
+
+
+def _own_generator(evidence: Evidence, given: ast.expr, scope: Scope) -> Mend | None:
+    if not isinstance(given, ast.expr):
+        return None
+    source = scope.source
+    name, imports = edits.torch_name(source, "torch", "Generator", given)
+    where = "" if evidence.wanted == "cpu" else f'device="{evidence.wanted}"'
+    made = edits.replace_node(source, given, f"{name}({where})")
+    reason = "the other generator stays as it is for the other calls; this one has a seed of its own"
+    return Mend(
+        f"give it a generator of {evidence.wanted}", (*imports, *made), given, scope, "unsafe", reason
+    )
 
 
 def _is_generator(one: Leaf) -> bool:
@@ -85,6 +148,7 @@ def _mend(evidence: Evidence, call: ast.Call, scope: Scope) -> Mend | None:
     if evidence.wanted == "cpu":
         if given is None:
             return None
+        reason = "a CPU's generator gives other numbers from the same seed than the GPU's"
         return Mend(title, edits.replace_node(source, given, '"cpu"'), call, scope, "unsafe", reason)
     anchor = best_anchor(evidence, scope, call)
     if anchor is None:

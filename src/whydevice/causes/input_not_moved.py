@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ..evidence.collect import Evidence
 from ._finding import Finding
-from ._values_shared import value_finding
+from ._values_shared import made_note, value_finding
 
 NAME = "input-not-moved"
 TITLE = "an input or target was not moved"
@@ -31,4 +31,10 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if not (wrong.leaf.is_tensor or wrong.leaf.held or wrong.leaf.inferred):
         return None
-    return value_finding(evidence, f"on {wrong.device} here")
+    finding = value_finding(evidence, f"on {wrong.device} here")
+    root = evidence.root
+    if finding is not None and root is not None and root.kind in ("factory", "constructor") and root.editable:
+        if finding.root_node is not root.node:
+            finding.trail.append((root.node, root.scope, made_note(root)))
+            finding.root_note = f"not moved to {evidence.wanted} here"
+    return finding

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import types
 from typing import Any
 
 from ..evidence import values
@@ -28,6 +29,7 @@ from ..evidence.evaluate import try_evaluate
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
 from ._modules import appended_move
+from ._values_shared import made_note, value_finding
 
 NAME = "loss-weight-on-cpu"
 TITLE = "the weights of a loss are not where its input is"
@@ -68,9 +70,33 @@ def _passed(evidence: Evidence, module: Any) -> Finding | None:
     return None
 
 
+def _functional(evidence: Evidence) -> Finding | None:
+    """`F.cross_entropy(logits, target, weight=w)`: the weight itself is a tensor of the user's."""
+    wrong, call = evidence.wrong, evidence.node
+    if wrong is None or not isinstance(call, ast.Call) or wrong.leaf.is_module or evidence.wanted == "cpu":
+        return None
+    function = try_evaluate(call.func, wrong.leaf.scope)
+    module = sys.modules.get("torch.nn.functional")
+    if type(function) is not types.FunctionType or function.__globals__ is not getattr(
+        module, "__dict__", None
+    ):
+        return None
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    role = wrong.leaf.role or ""
+    name = names[int(role)] if role.isdigit() and int(role) < len(names) else role
+    if name not in ("weight", "pos_weight") or not {"input", "target"} <= set(names):
+        return None
+    root = evidence.root
+    note = made_note(root) if root is not None and root.kind in ("factory", "constructor") else "not moved"
+    return value_finding(evidence, note)
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
-    if found is None or not is_loss(found[1]):
+    if found is None:
+        return _functional(evidence)
+    if not is_loss(found[1]):
         return None
     expression, module, _ = found
     passed = _passed(evidence, module)

@@ -21,8 +21,11 @@ import ast
 
 from .. import edits
 from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._mend import bound_mend, mend_value
+from ._moves import best_anchor, move_text
 from ._values_shared import has
 
 NAME = "stray-cpu-call"
@@ -31,10 +34,12 @@ ORDER = 35
 
 
 def find(evidence: Evidence) -> Finding | None:
+    if evidence.wanted == "cpu":
+        return None
     step = has(evidence, "move")
     if step is None or step is not evidence.root or step.extra.get("to") != evidence.wrong_device:
-        return None
-    if not isinstance(step.node, ast.Call) or evidence.wanted == "cpu":
+        return _worked_on_host(evidence)
+    if not isinstance(step.node, ast.Call):
         return None
     finding = Finding(
         headline=f"`{evidence.wrong.expression if evidence.wrong else step.text()}` was moved to {evidence.wrong_device}, but it is used on {evidence.wanted}",
@@ -43,38 +48,88 @@ def find(evidence: Evidence) -> Finding | None:
         root_note=f"moved to {evidence.wrong_device} here",
     )
     if step.editable:
-        finding.mends.append(_mend(evidence, step.node, step))
+        mend = _brought_back(evidence, step) if _read_on_host(step) else _mend(evidence, step.node, step)
+        if mend is not None:
+            finding.mends.append(mend)
     return finding
 
 
-def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
-    from ._moves import best_anchor
+def _read_on_host(step: Step) -> bool:
+    """Whether the name that the moved value is bound to is also read as a NumPy array, which has to be on the CPU."""
+    statement = step.scope.source.statement(step.node)
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("numpy", "__array__")
+        and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.value))
+        for node in own_nodes(step.scope.node)
+    )
 
-    source = step.scope.source
-    receiver = evidence.inference.device(call.func.value, step.scope)  # type: ignore[attr-defined]
-    if receiver == evidence.wanted:
-        reason = f"takes away a move to {evidence.wrong_device} that may be wanted elsewhere"
-        return Mend(
-            "take the move away", edits.delete_method_call(source, call), call, step.scope, "unsafe", reason
+
+def _brought_back(evidence: Evidence, step: Step) -> Mend | None:
+    """The move stays, and the value is moved back on its way from there to its use."""
+    return mend_value(
+        evidence, [*evidence.steps[: evidence.steps.index(step)], Step("unknown", step.node, step.scope)]
+    )
+
+
+def _worked_on_host(evidence: Evidence) -> Finding | None:
+    """A function of the user's that takes its arguments to the CPU, works there, and returns the result from there."""
+    for step in evidence.steps:
+        entered = step.extra.get("entered") if step.kind == "call" else None
+        if entered is None or not step.editable or not isinstance(step.node, ast.Call):
+            continue
+        move = _taken_to_host(evidence, entered)
+        bound = next((s for s in evidence.steps if s.kind == "assign" and s.node is step.node), None)
+        text = move_text(evidence, step.scope, step.node)
+        if move is None or bound is None or text is None:
+            continue
+        mend = bound_mend(evidence, bound, text)
+        if mend is None:
+            continue
+        return Finding(
+            headline=f"`{evidence.wrong.expression if evidence.wrong else step.text()}` is on {evidence.wrong_device}: {step.name}() works there, and its result was not moved back to {evidence.wanted}",
+            root_node=mend.node,
+            root_scope=mend.scope,
+            root_note=f"comes back on {evidence.wrong_device}",
+            trail=[(move, entered, f"taken to {evidence.wrong_device} here")],
+            mends=[mend],
+            certainty="likely",
         )
+    return None
+
+
+def _taken_to_host(evidence: Evidence, entered: Scope) -> ast.Call | None:
+    """A call in a function that takes something on the wanted device to the wrong one."""
+    for node in own_nodes(entered.node):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("cpu", "to")
+        ):
+            if evidence.inference.moved_to(node, entered) != evidence.wrong_device:
+                continue
+            if evidence.inference.device(node.func.value, entered) == evidence.wanted:
+                return node
+    return None
+
+
+def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
+    """Take the move away; where it has a dtype as well, or moves nothing from where it is wanted, turn it round."""
+    source = step.scope.source
+    assert isinstance(call.func, ast.Attribute)
+    receiver = evidence.inference.device(call.func.value, step.scope)
     anchor = best_anchor(evidence, step.scope, call)
     target = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
-    if anchor is not None and target is not None:
-        return Mend(
-            "move it to where it is used", edits.replace_node(source, target, anchor.text), call, step.scope
-        )
-    if anchor is not None:
-        return Mend(
-            "move it to where it is used",
-            edits.append_method(source, call, f".to({anchor.text})"),
-            call,
-            step.scope,
-        )
-    return Mend(
-        "take the move away",
-        edits.delete_method_call(source, call),
-        call,
-        step.scope,
-        "unsafe",
-        "it may be wanted elsewhere",
-    )
+    alone = len(call.args) + len(call.keywords) <= 1
+    if anchor is not None and target is not None and not (alone and receiver == evidence.wanted):
+        made = edits.replace_node(source, target, anchor.text)
+        return Mend("move it to where it is used", made, call, step.scope)
+    reason = f"takes away a move to {evidence.wrong_device} that may be wanted elsewhere"
+    if receiver != evidence.wanted and anchor is not None:
+        made = edits.append_method(source, call, f".to({anchor.text})")
+        return Mend("move it to where it is used", made, call, step.scope)
+    made = edits.delete_method_call(source, call)
+    return Mend("take the move away", made, call, step.scope, "unsafe", reason)

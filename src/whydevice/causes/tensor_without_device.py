@@ -24,7 +24,7 @@ from __future__ import annotations
 from ..evidence.collect import Evidence
 from ._finding import Finding
 from ._mend import from_dataset
-from ._values_shared import value_finding
+from ._values_shared import made_note, value_finding
 
 NAME = "tensor-without-device"
 TITLE = "a tensor was made without device=, so on the CPU"
@@ -37,13 +37,12 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if from_dataset(evidence.steps):
         return None
-    verb = (
-        "made here without device=, so on cpu"
-        if root.kind == "factory"
-        else f"{root.name} makes a tensor on cpu"
-    )
-    finding = value_finding(evidence, verb, root)
+    note = made_note(root)
+    finding = value_finding(evidence, note, root)
+    passed = any(step.kind == "parameter" for step in evidence.steps)
+    if passed and finding is not None and finding.mends and finding.root_node is not root.node:
+        return None  # made on the CPU as it should be, and handed on without a move: another cause
     if finding is not None and root.editable and finding.root_node is not root.node:
-        finding.trail.append((root.node, root.scope, verb))
+        finding.trail.append((root.node, root.scope, note))
         finding.root_note = "put on the device of its use here"
     return finding

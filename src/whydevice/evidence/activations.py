@@ -10,7 +10,7 @@ from . import attributes
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
 from .passive import class_module, instance_dict
-from .scopes import Scope, own_nodes
+from .scopes import MISSING, Scope, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
 
@@ -42,7 +42,7 @@ def method_scope(
                 entered.receiver = owner
                 return entered
             if entered is not None:
-                inner = _super_scope(entered, method)
+                inner = _super_scope(tracer, entered, method)
                 if inner is not None:
                     inner.receiver = owner
                     return inner
@@ -56,7 +56,7 @@ def method_scope(
     return holder
 
 
-def _super_scope(entered: Scope, method: FunctionNode) -> Scope | None:
+def _super_scope(tracer: Tracer, entered: Scope, method: FunctionNode) -> Scope | None:
     """A base class's `__init__`, entered through the `super().__init__(...)` of the one that was called."""
     for inner in own_nodes(entered.node):
         if (
@@ -74,7 +74,7 @@ def _super_scope(entered: Scope, method: FunctionNode) -> Scope | None:
                 depth=entered.depth + 1,
             )
             if name == "__init__":
-                bind_entered(deeper, inner, entered, method=True)
+                bind_entered(deeper, inner, entered, tracer.sources, method=True)
                 return deeper
     return None
 
@@ -93,17 +93,42 @@ def _method_call(tracer: Tracer, name: str, owner: Any) -> tuple[ast.Call, Scope
     return None
 
 
-def returned_scope(tracer: Tracer, node: Any, live: Scope) -> Scope | None:
-    """The scope of a function that has returned, through a call of it in a live frame."""
+def returned_scope(tracer: Tracer, node: Any, inner: Scope) -> Scope | None:
+    """The scope of a function that has returned, through a call of it in a live frame.
+
+    `inner` is a scope inside of it: of several calls, the one whose arguments its free variables still hold.
+    """
+    found: Scope | None = None
     for scope in reversed(tracer.live):
-        for inner in own_nodes(scope.node):
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name | ast.Attribute):
-                called = inner.func.id if isinstance(inner.func, ast.Name) else inner.func.attr
-                if called == getattr(node, "name", None):
-                    entered = enter(inner, scope, tracer.sources)
-                    if entered is not None and entered.node is node:
-                        return entered
-    return None
+        for call in own_nodes(scope.node):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute)):
+                continue
+            called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+            if called != getattr(node, "name", None):
+                continue
+            entered = enter(call, scope, tracer.sources)
+            if entered is None or entered.node is not node:
+                continue
+            agrees = _agreement(entered, inner)
+            if agrees:
+                return entered
+            if agrees is None and found is None:
+                found = entered
+    return found
+
+
+def _agreement(entered: Scope, inner: Scope) -> bool | None:
+    """Whether a call gave a function the objects that a scope inside of it sees; None where none can be compared."""
+    seen = inner.locals if inner.frame is not None else inner.values
+    compared = False
+    for name, argument in entered.bound.items():
+        given = try_evaluate(argument.node, argument.scope)
+        if name not in seen or given is MISSING or argument.spread or inner.is_parameter(name):
+            continue
+        if given is not seen[name]:
+            return False
+        compared = True
+    return True if compared else None
 
 
 def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:

@@ -120,6 +120,8 @@ def _of_name(
         if "dev" in name and inference.device_named(node, scope) == wanted:
             return [Anchor(name, NAMED)]
         if inference.device(node, scope) == wanted:
+            if inference.is_module(node, scope):
+                return [Anchor(f"next({name}.parameters()).device", max(local_rank, LOCAL))]
             return [Anchor(f"{name}.device", local_rank, name)]
         return []
     if kind == "local" and values.is_module(value) and _moved_later(name, scope, at):

@@ -6,7 +6,7 @@ import ast
 import types
 from typing import Any
 
-from . import values
+from . import partials, values
 from .evaluate import function_of, try_evaluate
 from .frames import LiveFrame, locate
 from .scopes import MISSING, Argument, Scope, bindings_of, reaching
@@ -35,7 +35,7 @@ def live_scopes(frames: list[LiveFrame], sources: Sources) -> list[Scope]:
             call = calling_node(previous) if previous is not None else None
             if previous is not None and call is not None:
                 scope.caller, scope.call = previous, call
-                bind(scope, call, previous)
+                bind(scope, call, previous, sources)
         scopes.append(scope)
         previous = scope
     return scopes
@@ -104,11 +104,28 @@ def _forwarded(
     return [], {k: v for k, v in keywords.items() if k not in named}
 
 
-def bind(scope: Scope, call: ast.Call, caller: Scope) -> None:
+def all_arguments(
+    call: ast.Call, scope: Scope, sources: Sources, depth: int = 0
+) -> tuple[list[Argument], dict[str, Argument]]:
+    """The arguments that the function behind a call got: those of the partials around it, then the call's own."""
+    positional, keywords = spread_arguments(call, scope)
+    held = try_evaluate(call.func, scope)
+    if not partials.is_partial(held) or depth >= MOST_DEPTH:
+        return positional, keywords
+    made = partials.construction(call.func, scope, sources)
+    if made is None or not made[0].args or isinstance(made[0].args[0], ast.Starred):
+        first, named = partials.unknown_arguments(held, call.func, scope)
+    else:
+        inner = ast.Call(made[0].args[0], made[0].args[1:], made[0].keywords)
+        first, named = all_arguments(inner, made[1], sources, depth + 1)
+    return [*first, *positional], {**named, **keywords}
+
+
+def bind(scope: Scope, call: ast.Call, caller: Scope, sources: Sources) -> None:
     """Bind a function's parameters to the arguments of the call that entered it."""
     if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return
-    positional, keywords = spread_arguments(call, caller)
+    positional, keywords = all_arguments(call, caller, sources)
     params = [*scope.node.args.posonlyargs, *scope.node.args.args]
     names = [p.arg for p in params]
     receiver, through_partial = _receiver(scope, call, caller, names)
@@ -219,7 +236,7 @@ def enter(call: ast.Call, scope: Scope, sources: Sources) -> Scope | None:
         if type(method) is types.FunctionType:
             return _enter_function(method, MISSING, call, scope, sources, method=True)
     if held is MISSING:
-        return _enter_by_name(call, scope)
+        return _enter_by_name(call, scope, sources)
     if values.is_class(held):
         init = values.class_attribute(held, "__init__")
         if type(init) is not types.FunctionType:
@@ -273,14 +290,14 @@ def _enter_function(
         except ValueError:
             continue
     if call is not None:
-        bind_entered(entered, call, scope, method)
+        bind_entered(entered, call, scope, sources, method)
     else:
         _bind_defaults(entered)
     return entered
 
 
-def bind_entered(entered: Scope, call: ast.Call, scope: Scope, method: bool) -> None:
-    positional, keywords = spread_arguments(call, scope)
+def bind_entered(entered: Scope, call: ast.Call, scope: Scope, sources: Sources, method: bool) -> None:
+    positional, keywords = all_arguments(call, scope, sources)
     names = [p.arg for p in entered.parameters() if p not in _kwonly(entered.node)]
     if method and names:
         func = call.func
@@ -316,7 +333,7 @@ def _kwonly(node: ast.AST) -> list[ast.arg]:
     )
 
 
-def _enter_by_name(call: ast.Call, scope: Scope) -> Scope | None:
+def _enter_by_name(call: ast.Call, scope: Scope, sources: Sources) -> Scope | None:
     """A function defined in the same body and called by its name, when no live object of it is left."""
     if not isinstance(call.func, ast.Name):
         return None
@@ -325,7 +342,7 @@ def _enter_by_name(call: ast.Call, scope: Scope) -> Scope | None:
     if binding is None or not isinstance(binding.stmt, FunctionNode):
         return None
     entered = Scope(scope.source, binding.stmt, scope.globals, caller=scope, call=call, depth=scope.depth + 1)
-    bind_entered(entered, call, scope, method=False)
+    bind_entered(entered, call, scope, sources, method=False)
     return entered
 
 

@@ -16,6 +16,7 @@ from .infer import NOT_A_TENSOR, Inference, canonical
 from .operands import Held, Leaf, flat, leaves, match
 from .origins import Tracer
 from .scopes import MISSING, Scope
+from .signatures import names_of
 from .sources import Sources
 from .steps import Step
 
@@ -261,6 +262,8 @@ def _wrongs(evidence: Evidence) -> list[Wrong]:
     role = evidence.error.argument
     if evidence.direction == "wording":
         found += _by_wording(evidence, role, is_wrong)
+        if found:
+            return _unique(found)  # the other operands are where they should be
     if not found and evidence.inner is not evidence.leaves:
         for one in evidence.inner:
             for held in one.held:
@@ -295,7 +298,9 @@ def _many(one: Leaf) -> bool:
 def _by_wording(evidence: Evidence, role: str | None, is_wrong: Any) -> list[Wrong]:
     """Where the CPU is wanted: the argument that the message names, else every accelerator operand."""
     named = [
-        one for one in flat(evidence.leaves) if role is not None and one.role == role and is_wrong(one.device)
+        one
+        for one in flat(evidence.leaves)
+        if role is not None and role in names_of(one, evidence.node) and is_wrong(one.device)
     ]
     found = [Wrong(one, one.held[0] if one.held else None, one.device or "") for one in named]
     if evidence.inner is not evidence.leaves:

@@ -90,6 +90,8 @@ def name_value(node: ast.Name, scope: Scope, depth: int = 0) -> Any:
                 raise Unknown(f"{name} was bound again")
             return local[name]
     else:
+        if scope.receiver is not MISSING and _is_receiver(name, scope):
+            return scope.receiver
         if name in scope.bound:
             argument = scope.bound[name]
             value = evaluate(argument.node, argument.scope, depth + 1)
@@ -99,8 +101,6 @@ def name_value(node: ast.Name, scope: Scope, depth: int = 0) -> Any:
                 except LookupError:
                     raise Unknown(name) from None
             return value
-        if scope.receiver is not MISSING and _is_receiver(name, scope):
-            return scope.receiver
         found = bindings_of(scope.node).get(name)
         if found:
             binding = reaching(scope.source, found, node)

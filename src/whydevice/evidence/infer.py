@@ -14,7 +14,7 @@ from . import values, vocabulary
 from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .passive import exactly, function_module
-from .scopes import MISSING, Scope, bindings_of, comprehension_binding, reaching
+from .scopes import MISSING, Binding, Scope, all_reaching, bindings_of, comprehension_binding, reaching
 from .sources import Sources
 
 NOT_A_TENSOR = "not a tensor"
@@ -127,17 +127,24 @@ class Inference:
         inner = comprehension_binding(scope.source, node, node.id)
         if inner is not None and inner.value is not None:
             return self._iterated(inner.value, scope, depth)
-        found = bindings_of(scope.node).get(node.id)
-        binding = reaching(scope.source, found, node) if found else None
-        if binding is None:
+        found = bindings_of(scope.node).get(node.id, [])
+        candidates = all_reaching(scope.source, found, node)
+        if not candidates:
             if node.id in scope.bound:
                 argument = scope.bound[node.id]
                 return None if argument.spread else self.device(argument.node, argument.scope, depth)
             return None
+        devices = {self._binding(b, node, found, scope, depth) for b in candidates}
+        return devices.pop() if len(devices) == 1 else None
+
+    def _binding(
+        self, binding: Binding, node: ast.Name, found: list[Binding], scope: Scope, depth: int
+    ) -> str | None:
+        """The device of what one binding of a name gives it."""
         if binding.value is None or binding.kind == "with":
             return None
         if binding.kind == "augmented":
-            earlier = [b for b in found or [] if b.position < binding.position and b.kind != "augmented"]
+            earlier = [b for b in found if b.position < binding.position and b.kind != "augmented"]
             last = reaching(scope.source, earlier, node)
             return self.device(last.value, scope, depth) if last and last.value is not None else None
         if binding.kind in ("loop", "comprehension"):
@@ -163,6 +170,28 @@ class Inference:
             inner = enter_method(defined.fget, held, scope, self.sources)
             return self._returns(inner, depth) if inner is not None else None
         return None
+
+    def is_module(self, node: ast.AST, scope: Scope, depth: int = 0) -> bool:
+        """Whether an expression's value is an nn.Module: live, or constructed where its name leads to."""
+        held = try_evaluate(node, scope)
+        if held is not MISSING or depth > MOST_DEPTH:
+            return values.is_module(held)
+        if isinstance(node, ast.Call):
+            made = try_evaluate(node.func, scope)
+            if values.is_class(made):
+                torch = values.torch()
+                return torch is not None and issubclass(made, torch.nn.Module)
+            if isinstance(node.func, ast.Attribute) and node.func.attr in vocabulary.MODULE_METHODS:
+                return self.is_module(node.func.value, scope, depth + 1)
+        if isinstance(node, ast.Name):
+            binding = reaching(scope.source, bindings_of(scope.node).get(node.id, []), node)
+            if binding is not None:
+                value = binding.value if binding.kind == "assign" and not binding.path else None
+                return value is not None and self.is_module(value, scope, depth + 1)
+            argument = scope.bound.get(node.id)
+            if argument is not None and not argument.spread:
+                return self.is_module(argument.node, argument.scope, depth + 1)
+        return False
 
     def _returns(self, inner: Scope, depth: int) -> str | None:
         found = {self.device(value, inner, depth) for value in returned(inner.node)}

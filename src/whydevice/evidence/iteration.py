@@ -45,6 +45,10 @@ def follow_iteration(
             tracer.follow(node.func.value, scope, steps)
             return
     held = try_evaluate(node, scope)
+    made = try_evaluate(node.func, scope) if isinstance(node, ast.Call) else MISSING
+    if values.is_class(made) and _is_loader_class(made):
+        steps.append(Step("loader", node, scope, path=path))
+        return
     if held is not MISSING and _is_loader(held):
         steps.append(Step("loader", node, scope, value=held, path=path))
         return
@@ -100,7 +104,11 @@ def _follow_iterator(
 
 
 def _is_loader(held: Any) -> bool:
-    return any(values.class_name(c) in ("DataLoader", "_BaseDataLoaderIter") for c in bases(type(held)))
+    return _is_loader_class(type(held))
+
+
+def _is_loader_class(cls: type) -> bool:
+    return any(values.class_name(c) in ("DataLoader", "_BaseDataLoaderIter") for c in bases(cls))
 
 
 def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:

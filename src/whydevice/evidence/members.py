@@ -11,7 +11,7 @@ from .activations import construction, globals_of, method_scope, node_of, return
 from .calls import enter
 from .containers import follow_items
 from .evaluate import try_evaluate
-from .scopes import MISSING, Scope, bindings_of, dotted, position, reaching
+from .scopes import MISSING, Scope, dotted, position
 from .steps import Step
 from .until import until
 
@@ -23,8 +23,7 @@ def follow_attribute(
     tracer: Tracer, node: ast.Attribute, scope: Scope, steps: list[Step], path: tuple[int, ...]
 ) -> None:
     name = dotted(node)
-    found = bindings_of(scope.node).get(name, []) if name is not None else []
-    binding = reaching(scope.source, found, node, until(scope)) if found else None
+    binding = tracer.binding(name, node, scope) if name is not None else None
     if binding is not None and binding.kind == "assign" and binding.value is not None:
         steps.append(Step("assign", binding.value, scope, name or "", binding.stmt, path=binding.path))
         tracer.follow(binding.value, scope, steps, (*binding.path, *path))

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from . import values
+from .activations import returned_scope
 from .containers import follow_additions, follow_items
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
@@ -18,6 +19,7 @@ from .scopes import (
     Argument,
     Binding,
     Scope,
+    all_reaching,
     bindings_of,
     comprehension_binding,
     own_nodes,
@@ -122,26 +124,50 @@ class Tracer:
         if inner is not None:
             self._bound(inner, node, scope, steps, path)
             return
-        found = bindings_of(scope.node).get(node.id)
-        binding = reaching(scope.source, found, node, until(scope)) if found else None
+        binding = self.binding(node.id, node, scope)
         if binding is not None:
             self._bound(binding, node, scope, steps, path)
             return
         if node.id in scope.bound:
             self._argument(scope.bound[node.id], node.id, scope, steps, path)
             return
-        if scope.is_parameter(node.id):
-            steps.append(Step("unknown", node, scope, node.id))
-            return
-        outer = self.outer_binding(node.id, scope)
+        outer = None if scope.is_parameter(node.id) else self.outer(node.id, scope)
         if outer is None:
             steps.append(Step("unknown", node, scope, node.id))
             return
-        outer_scope, binding = outer
-        self._bound(binding, node, outer_scope, steps, path)
+        holder, found = outer
+        if isinstance(found, Argument):
+            self._argument(found, node.id, holder, steps, path)
+        else:
+            self._bound(found, node, holder, steps, path)
 
-    def outer_binding(self, name: str, scope: Scope) -> tuple[Scope, Binding] | None:
-        """Where a free or global name was bound: an enclosing function, else the module."""
+    def binding(self, name: str, use: ast.AST, scope: Scope) -> Binding | None:
+        """The binding of a name (or dotted text) that a use sees: of several, one with a value on the wrong device."""
+        found = bindings_of(scope.node).get(name)
+        return self._likeliest(all_reaching(scope.source, found, use, until(scope)), scope) if found else None
+
+    def _likeliest(self, candidates: list[Binding], scope: Scope) -> Binding | None:
+        if len(candidates) < 2 or self.bad is None:
+            return candidates[0] if candidates else None
+        judged = [(self._binds_bad(b, scope), b) for b in candidates]
+        for wanted in (True, None):
+            for bad, binding in judged:
+                if bad is wanted:
+                    return binding
+        return candidates[0]
+
+    def _binds_bad(self, binding: Binding, scope: Scope) -> bool | None:
+        if binding.kind not in ("assign", "walrus") or binding.value is None:
+            return None
+        value: ast.AST = binding.value
+        for index in binding.path:
+            if not (isinstance(value, ast.Tuple | ast.List) and index < len(value.elts)):
+                return None
+            value = value.elts[index]
+        return self.is_bad(value, scope)
+
+    def outer(self, name: str, scope: Scope) -> tuple[Scope, Binding | Argument] | None:
+        """Where a free or global name was bound: in an enclosing function or as its parameter, else in the module."""
         function = scope.node
         while True:
             enclosing = scope.source.scope(function)
@@ -154,15 +180,30 @@ class Tracer:
                     end = until(holder)
                     usable = [b for b in found if b.position < end] or found
                     plain = [b for b in usable if b.kind != "augmented"] or usable
-                    return holder, max(plain, key=lambda b: b.position)
+                    ordered = sorted(plain, key=lambda b: b.position, reverse=True)
+                    chosen = self._likeliest(ordered, holder)
+                    return (holder, chosen) if chosen is not None else None
+                if name in holder.bound:
+                    return holder, holder.bound[name]
+                if holder.is_parameter(name):
+                    return None
             if isinstance(enclosing, ast.Module):
                 return None
             function = enclosing
+
+    def outer_binding(self, name: str, scope: Scope) -> tuple[Scope, Binding] | None:
+        """The binding of a free or global name, where it is no parameter."""
+        found = self.outer(name, scope)
+        return (found[0], found[1]) if found is not None and isinstance(found[1], Binding) else None
 
     def scope_of(self, node: Any, scope: Scope) -> Scope:
         for live in self.live:
             if live.node is node and live.source is scope.source:
                 return live
+        if not isinstance(node, ast.Module):
+            ran = returned_scope(self, node, scope)
+            if ran is not None:
+                return ran
         return Scope(scope.source, node, scope.globals, values=dict(scope.values), depth=scope.depth)
 
     def _bound(

@@ -177,8 +177,39 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             targets(here.target, "walrus", here, here.value)
         elif isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             add(here.name, Binding("definition", here, None))
+        elif isinstance(here, ast.Match):
+            _captures(here, add)
     _bindings_of[node] = len(nodes), table
     return table
+
+
+def _captures(node: ast.Match, add: Any) -> None:
+    """The names that the patterns of a `match` bind: the subject, or what a sequence pattern takes from it."""
+
+    def visit(pattern: ast.AST, path: tuple[int, ...] | None) -> None:
+        if isinstance(pattern, ast.MatchAs):
+            if pattern.name is not None:
+                add(
+                    pattern.name,
+                    Binding(
+                        "assign", pattern, node.subject if path is not None else None, path or (), pattern
+                    ),
+                )
+            if pattern.pattern is not None:
+                visit(pattern.pattern, path)
+        elif isinstance(pattern, ast.MatchSequence):
+            for index, each in enumerate(pattern.patterns):
+                visit(each, (*path, index) if path is not None else None)
+        elif isinstance(pattern, ast.MatchOr):
+            for each in pattern.patterns:
+                visit(each, path)
+        else:
+            for inner in ast.iter_child_nodes(pattern):
+                if isinstance(inner, ast.pattern):
+                    visit(inner, None)
+
+    for case in node.cases:
+        visit(case.pattern, ())
 
 
 def _pairwise(target: ast.Tuple, value: ast.Tuple, stmt: ast.AST, add: Any) -> None:
@@ -225,17 +256,19 @@ def position(node: ast.AST) -> tuple[int, int]:
 
 
 def excludes(source: Source, first: ast.AST, second: ast.AST) -> bool:
-    """Whether two nodes stand in different branches of one `if`, `try` or `match`, so that one run has only one."""
+    """Whether two nodes stand in different branches of one `if` or `match`, so that one run has only one."""
     ups = {id(up): up for up in source.ancestors(first)}
     for up in source.ancestors(second):
         if id(up) in ups and isinstance(up, ast.If | ast.IfExp | ast.Match):
-            return _branch(up, first, source) != _branch(up, second, source)
+            branches = _branch(up, first, source), _branch(up, second, source)
+            return branches[0] != branches[1] and -1 not in branches
         if id(up) in ups:
             return False
     return False
 
 
 def _branch(fork: ast.AST, node: ast.AST, source: Source) -> int:
+    """Which branch of a fork a node stands in; -1 for its test, which every run evaluates."""
     inside = [node, *source.ancestors(node)]
     child = inside[inside.index(fork) - 1] if fork in inside else node
     if isinstance(fork, ast.If):
@@ -251,23 +284,47 @@ def reaching(
     source: Source, found: list[Binding], use: ast.AST, until: tuple[int, int] | None = None
 ) -> Binding | None:
     """The binding whose value a use most likely sees: the last one before it on its path, else the loop's last."""
+    candidates = all_reaching(source, found, use, until)
+    return candidates[0] if candidates else None
+
+
+def all_reaching(
+    source: Source, found: list[Binding], use: ast.AST, until: tuple[int, int] | None = None
+) -> list[Binding]:
+    """The bindings whose value a use can see, the likeliest first: those before it, back to one that every run
+    goes through, then those below it in the same loop, whose value comes from the turn before."""
     at = position(use)
-    before = [
-        b
-        for b in found
-        if b.position < at
-        and not _inside(source, use, b)
-        and not excludes(source, b.stmt, use)
-        and (until is None or b.position < until)
-    ]
-    if before:
-        return max(before, key=lambda b: b.position)
+    able = [b for b in found if not _inside(source, use, b) and not excludes(source, b.stmt, use)]
+    candidates: list[Binding] = []
+    for binding in sorted(able, key=lambda b: b.position, reverse=True):
+        if binding.position < at and (until is None or binding.position < until):
+            candidates.append(binding)
+            if _always_runs(source, binding, use):
+                break
     loops = [up for up in source.ancestors(use) if isinstance(up, ast.For | ast.While | ast.AsyncFor)]
-    if loops:
-        after = [b for b in found if b.position > at and loops[-1] in [b.stmt, *source.ancestors(b.stmt)]]
-        if after:
-            return max(after, key=lambda b: b.position)
-    return None
+    if loops and not (candidates and loops[-1] in _holders(source, candidates[-1])):
+        below = [b for b in able if b.position > at and loops[-1] in _holders(source, b)]
+        candidates += sorted(below, key=lambda b: b.position, reverse=True)
+    return candidates
+
+
+def _holders(source: Source, binding: Binding) -> list[ast.AST]:
+    return [binding.stmt, *source.ancestors(binding.stmt)]
+
+
+def _always_runs(source: Source, binding: Binding, use: ast.AST) -> bool:
+    """Whether a run that comes to the use has gone through the binding: no fork or loop stands around it alone."""
+    around = {id(up) for up in source.ancestors(use)}
+    inside = binding.stmt
+    for up in _holders(source, binding):
+        if id(up) in around:
+            return True
+        # A loop's own target is bound in its header, and only where it ran at all; a `with` always runs.
+        if isinstance(up, ast.If | ast.IfExp | ast.Match | ast.For | ast.AsyncFor | ast.While | ast.Try):
+            if not (isinstance(up, ast.If) and _branch(up, inside, source) == -1):
+                return False
+        inside = up
+    return True
 
 
 def _inside(source: Source, use: ast.AST, binding: Binding) -> bool:

@@ -24,6 +24,10 @@ PLAIN_RESULTS = frozenset(
     is_floating_point storage_offset backward""".split()
 )
 MOVES = frozenset("to cuda cpu".split())
+# Methods of nn.Module that return the module itself.
+MODULE_METHODS = frozenset(
+    "to cuda cpu train eval requires_grad_ float half double bfloat16 type apply".split()
+)
 # Builtins and library calls that pass their argument's items through.
 PASS_THROUGH = frozenset("list tuple iter reversed sorted tqdm trange cycle islice set frozenset".split())
 TENSOR_ATTRIBUTES = frozenset("T mT H mH data real imag grad values".split())
