@@ -9,6 +9,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.operands import held_tensors
+from ..evidence.passive import is_a
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Mend
@@ -127,7 +128,7 @@ def needed(name: str, within: ast.AST, scope: Scope) -> bool:
 
 def on_host(key: object, held: Any) -> bool:
     """Lengths, which `pack_padded_sequence` wants on the CPU: whole numbers in a row, under such a name."""
-    if not isinstance(key, str) or not values.is_tensor(held):
+    if type(key) is not str or not values.is_tensor(held):
         return False
     whole = (values.dtype_of(held) or "").startswith("int")
     return "len" in key.lower() and whole and len(values.shape_of(held) or ()) == 1
@@ -142,7 +143,7 @@ def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: S
         return [f"{name} = {name}{text}"]
     items = list(values.items(held))
     wrong = [k for k, v in items if _wrong(evidence, v) and not on_host(k, v) and _read(name, k, scope)]
-    if issubclass(kind, dict) and all(isinstance(k, str) for k in wrong):
+    if issubclass(kind, dict) and all(is_a(k, str) for k in wrong):
         return _dict_move(name, items, wrong, text)
     if kind in (list, tuple) or (
         issubclass(kind, tuple) and values.class_attribute(kind, "_make") is not None

@@ -122,7 +122,7 @@ def _sibling_move(evidence: Evidence, step: Step) -> str | None:
 
 def _constructs_module(node: ast.expr, scope: Scope) -> bool:
     made = try_evaluate(node.func, scope) if isinstance(node, ast.Call) else None
-    return values.is_class(made) and issubclass(made, values.torch().nn.Module)
+    return made is not None and values.is_class(made) and issubclass(made, values.torch().nn.Module)
 
 
 def appended_move(

@@ -136,9 +136,9 @@ class Tracer:
             steps.append(Step("unknown", node, scope, node.id))
             return
         holder, found = outer
-        if isinstance(found, Argument):
+        if type(found) is Argument:
             self._argument(found, node.id, holder, steps, path)
-        else:
+        elif type(found) is Binding:
             self._bound(found, node, holder, steps, path)
 
     def binding(self, name: str, use: ast.AST, scope: Scope) -> Binding | None:
@@ -194,7 +194,7 @@ class Tracer:
     def outer_binding(self, name: str, scope: Scope) -> tuple[Scope, Binding] | None:
         """The binding of a free or global name, where it is no parameter."""
         found = self.outer(name, scope)
-        return (found[0], found[1]) if found is not None and isinstance(found[1], Binding) else None
+        return (found[0], found[1]) if found is not None and type(found[1]) is Binding else None
 
     def scope_of(self, node: Any, scope: Scope) -> Scope:
         for live in self.live:
