@@ -2,7 +2,8 @@
 #   make demo    explain and mend one failing script under simulated CUDA
 #   make test    run the tests
 #   make lint    ruff and mypy
-#   make cuda    run the fixtures on a real CUDA device, else simulated (BLESS=1 records what it says)
+#   make cuda    run the fixtures on a GPU and record what it does; without one, simulated
+#   make cuda-ops    the same for PyTorch's operators (OPTIONS="--minutes 9": both go on where they were cut)
 # PY=/path/to/python uses an environment that is there already instead of making .venv.
 
 .DEFAULT_GOAL := test
@@ -19,7 +20,7 @@ READY :=
 export PYTHONPATH := $(CURDIR)/src
 endif
 
-.PHONY: demo test lint cuda clean
+.PHONY: demo test lint cuda cuda-ops cuda-simulated cuda-ops-simulated clean
 
 $(VENV)/.ready: pyproject.toml
 	@for python in python3.11 python3.12 python3.13 python3 python; do \
@@ -45,10 +46,18 @@ lint: $(READY)
 	$(PY) -m ruff check src tests
 	$(PY) -m mypy
 
-# Without a CUDA device it says so, and the same driver runs the fixtures under simulation.
-cuda: $(READY)
-	@$(PY) -c 'import torch; torch.cuda.is_available() or print("torch %s sees no CUDA device here: the fixtures run under simulated CUDA" % torch.__version__)'
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadgroup tests/test_fixtures.py $(if $(BLESS),--bless)
+# The first Python that sees a GPU runs it as it is, with its own torch and rich; else .venv does, simulated.
+SEES_A_GPU := import sys, rich, torch; sys.exit(sys.version_info < (3, 11) or not torch.cuda.is_available())
+PYTHONS = $(if $(READY),python3 python python3.11 python3.12 python3.13 $(VENV)/bin/python,$(PYTHON))
+
+cuda cuda-ops:
+	@for python in $(PYTHONS); do \
+		if $$python -c '$(SEES_A_GPU)' 2>/dev/null; then exec $$python scripts/real_$(subst -,_,$@).py $(OPTIONS); fi; \
+	done; \
+	$(MAKE) --no-print-directory $@-simulated
+
+cuda-simulated cuda-ops-simulated: $(READY)
+	@$(PY) scripts/real_$(subst -,_,$(@:-simulated=)).py $(OPTIONS)
 
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,7 @@
 """Every fixture: it fails where it should, is explained as it should be, is mended, and then runs.
 
-Without a GPU the scripts run under simulated CUDA; where torch.cuda.is_available() they run on CUDA, and
-`--bless` records torch's version, the GPU and the message beside them (`cuda.json`). Where such a record
-exists, the simulation is held to it.
+Without a GPU the scripts run under simulated CUDA; where torch.cuda.is_available() they run on CUDA. What a
+device said is recorded by scripts/real_cuda.py, and test_cuda_records.py holds the simulation to it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cuda_records import copied
 from fixture_cases import (
     ROOT,
     Case,
@@ -43,12 +43,6 @@ class Run:
     explanations: list[dict[str, Any]]
 
 
-def copied(case: Case | NearMiss, tmp: Path) -> Path:
-    """The script and its libraries in a folder of their own, without the truth beside them."""
-    keep_out = shutil.ignore_patterns("fixed.py", "mended.py", "report.txt", "*.json", "__pycache__")
-    return Path(shutil.copytree(case.folder, tmp / "run", ignore=keep_out))
-
-
 def device_options(case: Case | NearMiss, real_cuda: bool) -> list[str]:
     if not real_cuda:
         return [f"--simulate-cuda={case.gpus}"]
@@ -71,7 +65,7 @@ class Runs:
         if case.id not in self._done:
             options = device_options(case, self.real_cuda)
             target = self.scratch / case.id.replace("/", "__")
-            folder = copied(case, target)
+            folder = copied(case, target / "run")
             result = self.command.run([*options, "--json", "out.json", "script.py"], folder)
             out = folder / "out.json"
             found = json.loads(out.read_text())["explanations"] if out.exists() else []
@@ -101,14 +95,9 @@ each_near_miss = pytest.mark.parametrize("near_miss", grouped(NEAR_MISSES))
 
 
 @each_case
-def test_raises_where_the_fixture_says(
-    case: Case, runs: Runs, bless: bool, real_cuda: bool, request: pytest.FixtureRequest
-) -> None:
+def test_raises_where_the_fixture_says(case: Case, runs: Runs, request: pytest.FixtureRequest) -> None:
     expected_gap(request, case, "raises")
     result = runs.explained(case).result
-    if real_cuda and bless:
-        record = json.dumps(_recorded(runs.explained(case)), indent=1)
-        (case.folder / "cuda.json").write_text(record + "\n")
     assert result.status == 1, str(result)
     assert raise_line(result.stderr) == case.line, str(result)
     assert case.message in last_traceback(result.stderr), str(result)
@@ -155,7 +144,7 @@ def test_mended_and_then_runs(
     case: Case, command: Runner, real_cuda: bool, bless: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     expected_gap(request, case, "raises", "mended")
-    folder = copied(case, tmp_path)
+    folder = copied(case, tmp_path / "run")
     before = (folder / "script.py").read_text()
     options = device_options(case, real_cuda)
     fixing = command.run([*options, "--fix", "--unsafe-fixes", "script.py"], folder, timeout=240)
@@ -175,7 +164,7 @@ def test_mend_by_hand_runs(
     case: Case, command: Runner, real_cuda: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     expected_gap(request, case, "fixed")
-    folder = copied(case, tmp_path)
+    folder = copied(case, tmp_path / "run")
     shutil.copy(case.folder / "fixed.py", folder / "script.py")
     result = command.run([*device_options(case, real_cuda), "script.py"], folder)
     assert result.status == 0, str(result)
@@ -203,7 +192,7 @@ def test_near_miss_is_not_mistaken(near_miss: NearMiss, runs: Runs, request: pyt
 def test_forked_run_shows_what_a_real_process_shows(
     case: Case, runs: Runs, real_cuda: bool, tmp_path: Path
 ) -> None:
-    folder = copied(case, tmp_path)
+    folder = copied(case, tmp_path / "run")
     real = run_process([*device_options(case, real_cuda), "--json", "out.json", "script.py"], folder)
     forked = runs.explained(case)
     assert real.status == forked.result.status
@@ -216,30 +205,10 @@ def test_forked_mending_does_what_a_real_process_does(
     case: Case, command: Runner, real_cuda: bool, tmp_path: Path
 ) -> None:
     words = [*device_options(case, real_cuda), "--fix", "--unsafe-fixes", "script.py"]
-    folders = [copied(case, tmp_path / name) for name in ("real", "forked")]
+    folders = [copied(case, tmp_path / name / "run") for name in ("real", "forked")]
     real, forked = run_process(words, folders[0]), command.run(words, folders[1])
     assert (real.status, report_of(real.stderr)) == (forked.status, report_of(forked.stderr))
     assert (folders[0] / "script.py").read_text() == (folders[1] / "script.py").read_text()
-
-
-@pytest.mark.parametrize("case", grouped([c for c in CASES if (c.folder / "cuda.json").exists()]))
-def test_agrees_with_the_record_of_a_real_device(case: Case, runs: Runs) -> None:
-    told = json.loads((case.folder / "cuda.json").read_text())
-    run = runs.explained(case)
-    assert raise_line(run.result.stderr) == told["line"]
-    assert told["message"] in last_traceback(run.result.stderr)
-
-
-def _recorded(run: Run) -> dict[str, Any]:
-    """What a real device said, for the simulation to agree with."""
-    import torch
-
-    return {
-        "torch": torch.__version__,
-        "gpu": torch.cuda.get_device_name(0),
-        "line": raise_line(run.result.stderr),
-        "message": run.explanations[0]["error"]["message"] if run.explanations else None,
-    }
 
 
 def test_every_fixture_is_whole() -> None:

@@ -85,6 +85,12 @@ def test_torchscript_moves() -> None:
     assert not x.grad.is_cuda
 
 
+def test_traced_moves() -> None:
+    layer = nn.Linear(2, 2).cuda()
+    traced = torch.jit.trace(lambda x: layer(x).to("cpu", torch.float64) + x.to(device="cpu"), gpu(1, 2))
+    assert not traced(gpu(1, 2)).is_cuda
+
+
 def test_torchscript_refuses() -> None:
     @torch.jit.script
     def left(x: torch.Tensor) -> torch.Tensor:

@@ -45,7 +45,7 @@ def _rewritten(original: Any) -> Any:
                 graphs += [methods._get_method(name).graph for name in names]
         for graph in graphs:
             for node in graph.findAllNodes("aten::to"):
-                if "Device? device" in str(node.schema()):
+                if str(node.schema()).startswith("aten::to.prim_Device("):
                     _ask_dispatcher(graph, node)
         return made
 
@@ -55,6 +55,8 @@ def _rewritten(original: Any) -> Any:
 def _ask_dispatcher(graph: Any, node: Any) -> None:
     """`aten::to.prim_Device`, which initialises CUDA in C++, becomes `aten::to.device`: the dtype is given."""
     value, device, dtype, non_blocking, copy = node.inputs()
+    if str(device.type()) != "Device":
+        return  # it may be None
     graph.setInsertPoint(node)
     if str(dtype.type()) == "NoneType":
         asked = graph.create("prim::dtype", [value], 1)
