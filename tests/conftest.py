@@ -22,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the product does now into the snapshots (report.txt, mended.py)",
     )
+    parser.addoption(
+        "--programs",
+        type=int,
+        default=int(os.environ.get("WHYDEVICE_PROGRAMS", "0")),
+        help="how many random programs test_programs.py takes; a nightly run takes 1000",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -56,9 +56,15 @@ class Runner:
         self._scratch = tempfile.TemporaryDirectory(prefix="whydevice-runner-")
 
     def run(
-        self, argv: Sequence[str], cwd: Path, timeout: float = 90, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        timeout: float = 90,
+        env: Mapping[str, str] | None = None,
+        claims: Path | None = None,
     ) -> Result:
-        """`python -m whydevice ARGV` in `cwd`, in a fork of the waiting process. `env` adds to its variables."""
+        """`python -m whydevice ARGV` in `cwd`, in a fork of the waiting process. `env` adds to its variables. Each
+        explanation is checked against the live frames of its error; a line of JSON about it goes to `claims`."""
         scratch = Path(self._scratch.name)
         out, err = scratch / "stdout", scratch / "stderr"
         request = {
@@ -69,6 +75,7 @@ class Runner:
             "stderr": str(err),
             "timeout": timeout,
             "env": ENVIRONMENT | dict(env or {}),
+            "claims": str(claims.resolve()) if claims is not None else "",
         }
         process = self._started()
         assert process.stdin is not None and process.stdout is not None

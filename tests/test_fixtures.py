@@ -37,10 +37,11 @@ SAMPLE = CASES[::12]
 
 @dataclass(frozen=True)
 class Run:
-    """A run with --json: how it ended, and its explanations."""
+    """A run with --json: how it ended, its explanations, and which of their claims do not hold (claims.py)."""
 
     result: Result
     explanations: list[dict[str, Any]]
+    broken: list[str]
 
 
 def device_options(case: Case | NearMiss, real_cuda: bool) -> list[str]:
@@ -66,10 +67,15 @@ class Runs:
             options = device_options(case, self.real_cuda)
             target = self.scratch / case.id.replace("/", "__")
             folder = copied(case, target / "run")
-            result = self.command.run([*options, "--json", "out.json", "script.py"], folder)
+            claims = target / "claims.jsonl"
+            result = self.command.run([*options, "--json", "out.json", "script.py"], folder, claims=claims)
             out = folder / "out.json"
             found = json.loads(out.read_text())["explanations"] if out.exists() else []
-            self._done[case.id] = Run(result, found)
+            checked = (
+                [json.loads(line) for line in claims.read_text().splitlines()] if claims.exists() else []
+            )
+            assert len(checked) >= len(found), "an explanation that was not checked"
+            self._done[case.id] = Run(result, found, [claim for each in checked for claim in each])
         return self._done[case.id]
 
 
@@ -118,6 +124,12 @@ def test_explained_as_the_fixture_says(case: Case, runs: Runs, request: pytest.F
     assert root.get("file") == "script.py", root
     # As shared/score.py judges: the line that the mend changes, give or take one.
     assert line is not None and any(abs(line - r) <= 1 for r in case.root_lines), (line, case.root_lines)
+
+
+@pytest.mark.parametrize("case", grouped([*CASES, *NEAR_MISSES]))
+def test_every_claim_holds(case: Case | NearMiss, runs: Runs) -> None:
+    run = runs.explained(case)
+    assert not run.broken, report_of(run.result.stderr)
 
 
 @each_case

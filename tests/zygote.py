@@ -6,7 +6,7 @@ A child becomes what `python -m whydevice ARGS` is, but for the interpreter's te
 modules, which takes longer than most fixtures. test_fixtures.py compares a sample with real processes.
 
 Run as a script it reads requests, one JSON object a line, from standard input: {argv, cwd, path, stdout,
-stderr, timeout, env}; it answers {"status": exit status, or 124 after `timeout` seconds}.
+stderr, timeout, env, claims}; `claims` names a file for what claims.py finds. It answers {"status": exit status, or 124 after `timeout` seconds}.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import sys
 import time
 import weakref
 from typing import Any, NoReturn
+
+import claims
 
 
 def _preload() -> None:
@@ -147,6 +149,8 @@ def serve() -> None:
             _become(request)
             if "--fix" in request["argv"]:
                 _fork_for_our_command()
+            if request["claims"]:
+                claims.watch(request["claims"])
             _command(request["argv"])
         print(json.dumps({"status": _wait(pid, request["timeout"])}), flush=True)
 

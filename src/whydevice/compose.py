@@ -12,8 +12,9 @@ from . import propose
 from .causes._finding import Finding
 from .evidence import values
 from .evidence.collect import Evidence
+from .evidence.evaluate import try_evaluate
 from .evidence.infer import NOT_A_TENSOR
-from .evidence.operands import Leaf
+from .evidence.operands import Leaf, flat, held_tensors
 from .evidence.scopes import MISSING, Scope
 from .types import Also, Cause, Culprit, Environment, Explanation, Kind, Operand, Place
 
@@ -62,11 +63,44 @@ def _culprit(evidence: Evidence, finding: Finding | None) -> Culprit | None:
         expression = wrong.expression
     if expression is None or evidence.user is None:
         return None
-    line = getattr(evidence.node, "lineno", None)
-    if wrong is not None:
-        line = getattr(wrong.leaf.node, "lineno", line)
+    node, scope = _where(expression, evidence, finding)
     device = wrong.device if wrong is not None else evidence.wrong_device
-    return Culprit(expression, device, evidence.wanted, evidence.user.source.path, line)
+    wanted = evidence.wanted
+    if wrong is None or node is not wrong.leaf.node:
+        known = _devices(node, scope)
+        if known and device not in known:
+            # The cause names something else than the operand: it is where it is, not where the operand is.
+            device = ", ".join(sorted(known))
+    if device == wanted:
+        wanted = None
+    return Culprit(expression, device, wanted, scope.source.path, getattr(node, "lineno", None))
+
+
+def _where(expression: str, evidence: Evidence, finding: Finding | None) -> tuple[ast.AST | None, Scope]:
+    """The node that is the culprit, and its scope: the wrong operand, another one, or where the cause points."""
+    user = evidence.user
+    assert user is not None
+    around: list[tuple[ast.AST | None, Scope]] = []
+    if evidence.wrong is not None:
+        around.append((evidence.wrong.leaf.node, evidence.wrong.leaf.scope))
+    around += [(one.node, one.scope) for one in flat(evidence.leaves)]
+    if finding is not None and finding.root_node is not None and finding.root_scope is not None:
+        around.append((finding.root_node, finding.root_scope))
+    around.append((user.live.statement if user.live is not None else None, user))
+    for node, scope in around:
+        if node is not None and scope.source.one_line(node) == expression:
+            return node, scope
+    for node, scope in around:
+        for inside in ast.walk(node) if node is not None else ():
+            if isinstance(inside, ast.expr) and scope.source.one_line(inside) == expression:
+                return inside, scope
+    return evidence.node, user
+
+
+def _devices(node: ast.AST | None, scope: Scope) -> set[str]:
+    """The devices of what a node is or holds; empty when that cannot be told."""
+    held = try_evaluate(node, scope) if node is not None else MISSING
+    return {one.device for one in held_tensors(held)} if held is not MISSING else set()
 
 
 def _headline(evidence: Evidence, finding: Finding | None, culprit: Culprit | None) -> str:
@@ -75,13 +109,14 @@ def _headline(evidence: Evidence, finding: Finding | None, culprit: Culprit | No
     if culprit is None:
         devices = " and ".join(evidence.error.devices) or "different devices"
         return f"operands are on {devices}"
+    holds = _holds_several(evidence, culprit)
+    if holds:
+        return f"`{culprit.expression}` holds tensors on {', '.join(holds[:-1])} and {holds[-1]}"
+    if evidence.direction == "wording":
+        return f"`{_named(evidence, culprit)}` is on {culprit.device}, but it has to be on {culprit.wanted}"
     other = _other(evidence)
     where = f"`{other}` is on {culprit.wanted}" if other else f"the other operands are on {culprit.wanted}"
-    verb = "needs to be" if evidence.direction == "wording" else ""
-    name = _named(evidence, culprit)
-    if verb:
-        return f"`{name}` is on {culprit.device}, but it has to be on {culprit.wanted}"
-    return f"`{name}` is on {culprit.device}, but {where}"
+    return f"`{_named(evidence, culprit)}` is on {culprit.device}, but {where}"
 
 
 def _named(evidence: Evidence, culprit: Culprit) -> str:
@@ -96,6 +131,17 @@ def _named(evidence: Evidence, culprit: Culprit) -> str:
 
 def _item_of(expression: str, path: str) -> str:
     return f"{expression}{path}" if path.startswith("[") else f"{expression}.{path}"
+
+
+def _holds_several(evidence: Evidence, culprit: Culprit) -> list[str]:
+    """The devices of a module or object that is on no single one, where no part of it is known to be the one."""
+    wrong = evidence.wrong
+    if wrong is None or wrong.expression != culprit.expression or wrong.leaf.is_tensor:
+        return []
+    if wrong.proven and not wrong.leaf.is_module:
+        return []
+    devices = sorted(wrong.leaf.devices())
+    return devices if len(devices) > 1 else []
 
 
 def _other(evidence: Evidence) -> str | None:
@@ -240,8 +286,9 @@ def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
     if tensor is not None:
         kind = _tensor_kind(leaf)
     device = leaf.device
-    if device is None:
-        device = ", ".join(sorted(leaf.devices())) or None
+    is_culprit = culprit is not None and leaf.expression == culprit.expression
+    if device is None or is_culprit:
+        device = ", ".join(sorted(leaf.devices())) or device
     role = leaf.role if leaf.role is not None and not leaf.role.isdigit() else None
     what = (
         values.describe(leaf.value) if tensor is not None or leaf.is_module else values.type_name(leaf.value)
@@ -255,7 +302,7 @@ def _operand(leaf: Leaf, culprit: Culprit | None) -> Operand:
         values.shape_of(tensor) if tensor is not None else None,
         leaf.scope.source.path,
         getattr(leaf.node, "lineno", None),
-        culprit is not None and leaf.expression == culprit.expression,
+        is_culprit,
         "" if leaf.value is MISSING else what,
         leaf.inferred,
     )
@@ -266,7 +313,6 @@ def _tensor_kind(leaf: Leaf) -> Kind:
         return "parameter"
     if isinstance(leaf.node, ast.Attribute):
         from .evidence.attributes import kind_in
-        from .evidence.evaluate import try_evaluate
 
         held = kind_in(try_evaluate(leaf.node.value, leaf.scope), leaf.node.attr)
         if held is not None:

@@ -87,6 +87,7 @@ def disagree(evidence: Evidence) -> bool:
 def diagnose(evidence: Evidence) -> tuple[Cause | None, Finding | None]:
     """The first cause that the evidence proves, with what it found."""
     from . import causes
+    from .certainty import certainty
     from .edits import EditError
 
     for module in causes.modules():
@@ -97,5 +98,6 @@ def diagnose(evidence: Evidence) -> tuple[Cause | None, Finding | None]:
                 print(f"whydevice: {module.NAME}: {error}", file=sys.stderr)
             continue
         if finding is not None:
+            finding.certainty = certainty(evidence, finding)
             return causes.cause_of(module), finding
     return None, None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.scopes import own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding
-from ._modules import moved_construction, wrong_module
+from ._modules import makes_module, moved_construction, wrong_module
+from ._moves import moves_in
+from ._order import moved, user_scopes, value_now
 
 
 def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
@@ -26,8 +29,13 @@ def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
 def construction_finding(evidence: Evidence, expression: str, headline: str, note: str) -> Finding | None:
     """The finding whose root is the construction of the outermost module that is wrong as a whole."""
     steps = outer_steps(evidence) or evidence.steps
-    built = next((s for s in reversed(steps) if s.kind in ("construct", "library")), None)
+    built = next((s for s in reversed(steps) if makes_module(s)), None)
     finding = Finding(culprit=expression, headline=headline, root=built, root_note=note)
+    module = wrong_module(evidence)
+    if any(s.kind == "return" for s in steps) or (module and moved_somewhere(evidence, steps, module[1])):
+        finding.certainty = (
+            "likely"  # a function made it, or it is moved too late: the callers may be what to edit
+        )
     mend = moved_construction(evidence, steps)
     if mend is not None:
         finding.mends.append(mend)
@@ -50,3 +58,13 @@ def outer_steps(evidence: Evidence) -> list[Step] | None:
         if argument is not None:
             return evidence.trace(argument.node, argument.scope)
     return None
+
+
+def moved_somewhere(evidence: Evidence, steps: list[Step], module: object) -> bool:
+    """Whether the user's functions move a module, or one that it is a part of, before the failure or after."""
+    for scope in user_scopes(evidence, steps):
+        for call in moves_in(own_nodes(scope.node)):
+            held = value_now(moved(call), scope)
+            if values.is_module(held) and any(sub is module for _, sub in values.submodules(held)):
+                return True
+    return False

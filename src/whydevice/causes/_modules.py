@@ -35,6 +35,14 @@ def state_kinds(module: Any) -> set[str]:
     return {kind for _, _, kind in values.module_tensors(module)}
 
 
+def makes_module(step: Step) -> bool:
+    """Whether a step is a call that made the module, rather than a tuple or other object that holds it."""
+    if step.kind == "construct" and isinstance(step.node, ast.Call):
+        made = try_evaluate(step.node.func, step.scope)
+        return not isinstance(made, type) or issubclass(made, values.torch().nn.Module)
+    return step.kind == "library"
+
+
 def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
     """`Net()` as `Net().to(device)`: beside another module that is moved, else where it is constructed, else where
     the function that constructs it is called, which may make other modules too."""
@@ -50,7 +58,7 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
                 title = "move it where it is made" if made_there else "move it like the module beside it"
                 return _moved(step, text, title)
     if helper is None:
-        built = next((s for s in reversed(steps) if s.kind in ("construct", "library") and s.editable), None)
+        built = next((s for s in reversed(steps) if makes_module(s) and s.editable), None)
         if built is not None and isinstance(built.node, ast.expr):
             return appended_move(evidence, built.node, built.scope)
     for step in reversed(outside):

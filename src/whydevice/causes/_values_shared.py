@@ -20,14 +20,14 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
     wrong = evidence.wrong
     if wrong is None:
         return None
-    finding = Finding(
-        certainty="certain" if wrong.proven else "likely", culprit=wrong.expression, root_note=note
-    )
+    finding = Finding(culprit=wrong.expression, root_note=note)
     mend = mend_value(evidence, evidence.steps)
     if mend is not None:
         together(evidence, mend)
         finding.mends.append(mend)
         finding.root_node, finding.root_scope = mend.node, mend.scope
+        if not _at_end(evidence, mend):
+            finding.certainty = "likely"  # where along its way it is best moved is a matter of judgement
     else:
         finding.root = root or evidence.root
     return finding
@@ -38,6 +38,14 @@ def made_note(root: Step) -> str:
     if root.kind == "factory":
         return "made here without device=, so on cpu"
     return f"{root.name} makes a tensor on cpu"
+
+
+def _at_end(evidence: Evidence, mend: Mend) -> bool:
+    """Whether the mend is at the place where the way ends: the factory call, or the loop over the loader."""
+    last = evidence.steps[-1]
+    if last.kind == "loader" or mend.node in (last.node, last.stmt):
+        return True
+    return mend.scope.source is last.scope.source and getattr(mend.node, "lineno", 0) == last.line
 
 
 def together(evidence: Evidence, mend: Mend) -> None:

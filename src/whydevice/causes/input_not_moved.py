@@ -23,6 +23,7 @@ from ._values_shared import made_note, value_finding
 NAME = "input-not-moved"
 TITLE = "an input or target was not moved"
 ORDER = 90
+MADE = ("factory", "constructor", "loader")
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -31,10 +32,17 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if not (wrong.leaf.is_tensor or wrong.leaf.held or wrong.leaf.inferred):
         return None
+    if not (wrong.proven or wrong.leaf.inferred):
+        # An object that holds such a tensor, which may not be the one that failed: a place to look, nothing to edit.
+        note = f"holds a tensor on {wrong.device}"
+        own = next((s for s in reversed(evidence.steps) if s.editable), None)
+        return Finding(certainty="possible", culprit=wrong.expression, root=own, root_note=note)
     finding = value_finding(evidence, f"on {wrong.device} here")
     root = evidence.root
     if finding is not None and root is not None and root.kind in ("factory", "constructor") and root.editable:
         if finding.root_node is not root.node:
             finding.trail.append((root.node, root.scope, made_note(root)))
             finding.root_note = f"not moved to {evidence.wanted} here"
+    if finding is not None and (root is None or root.kind not in MADE):
+        finding.certainty = "likely"  # that it is an input is what is left, not what was seen
     return finding

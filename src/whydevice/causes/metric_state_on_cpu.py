@@ -25,7 +25,7 @@ from ..evidence.collect import Evidence
 from ..evidence.operands import Leaf
 from ..evidence.steps import Step
 from ._finding import Finding
-from ._module_state import construction_finding
+from ._module_state import construction_finding, moved_somewhere
 from ._modules import moved_construction, state_kinds
 
 NAME = "metric-state-on-cpu"
@@ -58,7 +58,7 @@ def _own_state(evidence: Evidence) -> Finding | None:
     ):
         return None
     steps, expression = _way_of_receiver(evidence)
-    if steps is None:
+    if steps is None or moved_somewhere(evidence, steps, user.receiver):
         return None
     built = next((s for s in reversed(steps) if s.kind == "construct"), None)
     mend = moved_construction(evidence, steps)

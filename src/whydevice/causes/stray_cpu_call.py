@@ -41,6 +41,8 @@ def find(evidence: Evidence) -> Finding | None:
         return _worked_on_host(evidence)
     if not isinstance(step.node, ast.Call):
         return None
+    if has(evidence, "module-call") is not None:
+        return None  # what was moved is the module that the tensor came out of
     finding = Finding(
         headline=f"`{evidence.wrong.expression if evidence.wrong else step.text()}` was moved to {evidence.wrong_device}, but it is used on {evidence.wanted}",
         root_node=step.node,

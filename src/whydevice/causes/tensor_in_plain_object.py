@@ -48,6 +48,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     mend = mend_value(evidence, evidence.steps)
     finding = Finding(
+        certainty="likely",  # its class, what made the object, or its use: which to edit is a matter of judgement
         headline=None,
         root_node=root.node if root.editable else step.node,
         root_scope=root.scope if root.editable else step.scope,

@@ -7,7 +7,8 @@ import types
 from typing import Any
 
 from . import partials, values
-from .evaluate import function_of, try_evaluate
+from .arguments import held_to_identity
+from .evaluate import call_name, function_of, try_evaluate
 from .frames import LiveFrame, locate
 from .scopes import MISSING, Argument, Scope, bindings_of, reaching
 from .sources import FunctionNode, Sources
@@ -61,6 +62,9 @@ def spread_arguments(call: ast.Call, scope: Scope) -> tuple[list[Argument], dict
         if forwarded is not None:
             positional += forwarded[0]
             continue
+        if isinstance(node.value, ast.Tuple | ast.List):
+            positional += [Argument(each, scope) for each in node.value.elts]
+            continue
         held = try_evaluate(node.value, scope)
         if held is not MISSING:
             positional += [Argument(node.value, scope, spread="*", key=key) for key, _ in values.items(held)]
@@ -75,6 +79,9 @@ def spread_arguments(call: ast.Call, scope: Scope) -> tuple[list[Argument], dict
         forwarded = _forwarded(keyword.value, scope, vararg=False)
         if forwarded is not None:
             keywords.update(forwarded[1])
+            continue
+        if isinstance(keyword.value, ast.Call) and call_name(keyword.value) == "dict":
+            keywords.update({k.arg: Argument(k.value, scope) for k in keyword.value.keywords if k.arg})
             continue
         held = try_evaluate(keyword.value, scope)
         if held is not MISSING:
@@ -145,6 +152,7 @@ def bind(scope: Scope, call: ast.Call, caller: Scope, sources: Sources) -> None:
     for name, argument in keywords.items():
         if name in known:
             scope.bound[name] = argument
+    held_to_identity(scope, [*positional, *keywords.values()])
     _bind_defaults(scope)
 
 

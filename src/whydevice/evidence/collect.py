@@ -273,13 +273,17 @@ def _wrongs(evidence: Evidence) -> list[Wrong]:
                         found.append(Wrong(matched[0], matched[1], held.device))
     direct = [one for one in evidence.leaves if one.is_tensor and is_wrong(one.device)]
     sized = [one for one in direct if not one.is_scalar] or direct
-    found += [Wrong(one, one.held[0] if one.held else None, one.device or "") for one in sized]
+    # The CPU is wanted of one argument: of several on the GPU, only the message tells which.
+    told = evidence.direction != "wording" or bool(found) or len(sized) == 1
+    found += [Wrong(one, one.held[0] if one.held else None, one.device or "", told) for one in sized]
     for one in evidence.leaves:
         if one.is_tensor:
             continue
         wrong_held = [h for h in one.held if is_wrong(h.device)]
         if wrong_held and not one.is_module and not _many(one):
-            found.append(Wrong(one, wrong_held[0], wrong_held[0].device))
+            # What an object of the user's holds need not have been in the operation.
+            proven = values.is_container(one.value)
+            found.append(Wrong(one, wrong_held[0], wrong_held[0].device, proven))
     for one in evidence.leaves:
         if one.is_module and is_wrong(one.device):
             found.append(Wrong(one, None, one.device or ""))

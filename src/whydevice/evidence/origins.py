@@ -126,7 +126,8 @@ class Tracer:
             return
         binding = self.binding(node.id, node, scope)
         if binding is not None:
-            self._bound(binding, node, scope, steps, path)
+            sure = self._is_sure(binding, node, scope)
+            self._bound(binding, node, scope, steps, path, sure)
             return
         if node.id in scope.bound:
             self._argument(scope.bound[node.id], node.id, scope, steps, path)
@@ -165,6 +166,20 @@ class Tracer:
                 return None
             value = value.elts[index]
         return self.is_bad(value, scope)
+
+    def _is_sure(self, binding: Binding, use: ast.Name, scope: Scope) -> bool:
+        """Whether no other binding that may reach the use, in a branch or a turn of a loop, can have been the one."""
+        found = bindings_of(scope.node).get(use.id, [])
+        rivals = [b for b in all_reaching(scope.source, found, use, until(scope)) if b is not binding]
+        if not rivals or self._gave(binding, use, scope):
+            return True
+        return all(self._gave(b, use, scope) is False or self._binds_bad(b, scope) is False for b in rivals)
+
+    def _gave(self, binding: Binding, use: ast.Name, scope: Scope) -> bool | None:
+        """Whether a binding's value is the object that the name holds; None when that cannot be told."""
+        held = try_evaluate(use, scope)
+        given = try_evaluate(binding.value, scope) if binding.value is not None else MISSING
+        return None if held is MISSING or given is MISSING or binding.path else held is given
 
     def outer(self, name: str, scope: Scope) -> tuple[Scope, Binding | Argument] | None:
         """Where a free or global name was bound: in an enclosing function or as its parameter, else in the module."""
@@ -207,7 +222,13 @@ class Tracer:
         return Scope(scope.source, node, scope.globals, values=dict(scope.values), depth=scope.depth)
 
     def _bound(
-        self, binding: Binding, use: ast.Name, scope: Scope, steps: list[Step], path: tuple[int, ...]
+        self,
+        binding: Binding,
+        use: ast.Name,
+        scope: Scope,
+        steps: list[Step],
+        path: tuple[int, ...],
+        sure: bool = True,
     ) -> None:
         if binding.kind == "augmented":
             found = bindings_of(scope.node).get(use.id, [])
@@ -229,6 +250,8 @@ class Tracer:
             self.iterate(binding.value, scope, steps, (*binding.path, *path))
             return
         steps.append(Step("assign", binding.value, scope, use.id, binding.stmt, path=binding.path))
+        if not sure:
+            steps[-1].extra["unsure"] = True  # another branch may have bound it
         if isinstance(binding.value, ast.List | ast.Dict) and not binding.path:
             if follow_additions(self, use.id, scope, use, steps, None, path):
                 return

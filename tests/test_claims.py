@@ -1,0 +1,85 @@
+"""claims.py finds what is false: an explanation with one claim turned into a lie does not pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import claims
+import whydevice
+from whydevice.types import Also, Explanation
+
+torch = pytest.importorskip("torch")
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 2)
+        self.shift = torch.zeros(3)
+
+    def forward(self, x: Any) -> Any:
+        offset = torch.ones(3)
+        return self.fc(x + offset + self.shift)
+
+
+def explained() -> tuple[BaseException, Explanation]:
+    with whydevice.simulate_cuda():
+        net = Net().cuda()
+        try:
+            net(torch.ones(4, 3, device="cuda"))
+        except RuntimeError as exc:
+            found = whydevice.explain(exc)
+            assert found is not None
+            return exc, found
+    raise AssertionError("nothing failed")
+
+
+@pytest.fixture
+def both() -> tuple[BaseException, Explanation]:
+    return explained()
+
+
+def _row(said: Explanation, **changes: Any) -> Explanation:
+    (at,) = [n for n, row in enumerate(said.operands) if row.culprit]
+    rows = list(said.operands)
+    rows[at] = replace(rows[at], **changes)
+    return replace(said, operands=tuple(rows))
+
+
+LIES = {
+    "device": lambda e: replace(e, culprit=replace(e.culprit, device="cuda:1")),
+    "wanted": lambda e: replace(e, culprit=replace(e.culprit, wanted="cpu")),
+    "name": lambda e: replace(e, culprit=replace(e.culprit, expression="offsets")),
+    "file": lambda e: replace(e, culprit=replace(e.culprit, file=claims.__file__)),
+    "line": lambda e: replace(e, culprit=replace(e.culprit, line=1)),
+    "row's device": lambda e: _row(e, device="cuda:0"),
+    "row's shape": lambda e: _row(e, shape=(4,)),
+    "row's dtype": lambda e: _row(e, dtype="int64"),
+    "row's kind": lambda e: _row(e, kind="parameter"),
+    "headline": lambda e: replace(e, headline="`offset` is on cuda:0, but the other operands are on cpu"),
+    "another device": lambda e: replace(e, headline="`offset` is on cpu, but its input is on cuda:3"),
+    "note": lambda e: replace(e, notes=("`self.shift` is on cuda:0",)),
+    "line's text": lambda e: replace(e, trail=(replace(e.trail[0], source="x = 1"), *e.trail[1:])),
+    "a line too far": lambda e: replace(e, root=replace(e.root, line=9999)),
+    "what was done": lambda e: replace(e, root=replace(e.root, note="moved to cpu here")),
+    "also": lambda e: replace(e, also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
+    "also elsewhere": lambda e: replace(
+        e, also=(Also("self.shift", "cpu", "meta", e.culprit.file, e.culprit.line),)
+    ),
+    "no cause": lambda e: replace(e, cause=None),
+}
+
+
+def test_a_true_explanation_passes(both: tuple[BaseException, Explanation]) -> None:
+    exc, said = both
+    assert said.certainty == "certain" and said.culprit is not None
+    assert claims.broken(exc, said) == []
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_found(lie: str, both: tuple[BaseException, Explanation]) -> None:
+    exc, said = both
+    assert claims.broken(exc, LIES[lie](said))
