@@ -14,15 +14,15 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 FILES = sorted((SRC / "whydevice").rglob("*.py"))
 
 MAY = {
-    "source": set(),
+    "source": {"types"},
     "types": {"render"},  # the methods of Explanation print it; the import waits for the call
     "messages": {"types"},
-    "evidence": {"types", "messages", "source"},
+    "evidence": {"types", "messages", "source", "catch"},
     "edits": {"types", "source"},
     "causes": {"types", "messages", "evidence", "edits", "source"},
     "certainty": {"types", "causes", "evidence"},
     "compose": {"types", "causes", "evidence", "edits", "source"},
-    "explain": {"types", "messages", "evidence", "causes", "edits", "certainty", "compose", "source"},
+    "explain": {"types", "messages", "evidence", "causes", "edits", "certainty", "compose", "source", "catch"},
     "render": {"types"},
     "simulate": set(),
     "guard": {"types", "catch", "explain", "render"},

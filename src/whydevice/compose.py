@@ -263,7 +263,7 @@ def _items(leaf: Leaf, wrong_device: str | None) -> list[Operand]:
         Operand(
             _item_of(leaf.expression, h.path),
             h.device,
-            _kind(h.kind),
+            "parameter" if values.is_parameter(h.tensor) else _kind(h.kind),
             None,
             values.dtype_of(h.tensor),
             values.shape_of(h.tensor),
