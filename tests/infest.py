@@ -114,7 +114,10 @@ def examine(folder: Path) -> dict[str, Any]:
             after = explain(exc)
         except BaseException as failure:
             return {"calls": calls, "error": f"{type(failure).__name__}: {failure}"}
-    texts = [str(each.to_dict()) if each is not None else "none" for each in (before, after)]
+    # The edits may differ: a literal that now holds other things is mended with more care.
+    texts = [
+        str({**each.to_dict(), "fixes": None}) if each is not None else "none" for each in (before, after)
+    ]
     return {
         "calls": calls[:20],
         "filled": filled,

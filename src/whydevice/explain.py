@@ -23,17 +23,21 @@ def explain(exc: BaseException) -> Explanation | None:
     if found is None:
         return None
     holder, error = found
+    from dataclasses import replace
+
     import torch
 
     from .compose import compose
+    from .evidence.bounds import bounded
     from .evidence.collect import collect
 
-    with torch._C.DisableTorchFunction():
+    with torch._C.DisableTorchFunction(), bounded() as bounds:
         evidence = collect(holder, error, exc)
         try:
             if evidence.error.ambiguous and not disagree(evidence):
                 return None
-            return compose(evidence, *diagnose(evidence))
+            made = compose(evidence, *diagnose(evidence))
+            return replace(made, notes=(*made.notes, *bounds.notes())) if bounds.cuts else made
         finally:
             evidence.release()
 

@@ -43,13 +43,10 @@ def unregistered(evidence: Evidence, module: Any) -> Unregistered | None:
     for owner, name, scope in owners(evidence):
         if not values.is_module(owner):
             continue
-        for path, sub in values.submodules(owner):
-            for attribute, held in values.named(values.instance_dict(sub)):
-                if attribute in ("_parameters", "_buffers", "_modules") or not values.is_container(held):
-                    continue
-                if _contains(held, module, 0):
-                    kind = "dict" if issubclass(type(held), dict) else "list"
-                    return Unregistered(sub, attribute, kind, f"{name}.{path}" if path else name, scope)
+        for path, sub, attribute, held in values.plain_state(owner):
+            if values.is_container(held) and _contains(held, module, 0):
+                kind = "dict" if issubclass(type(held), dict) else "list"
+                return Unregistered(sub, attribute, kind, f"{name}.{path}" if path else name, scope)
     return None
 
 

@@ -161,14 +161,15 @@ def left_behind(evidence: Evidence) -> Iterator[tuple[Any, str]]:
     for owner, _, _ in owners(evidence):
         if not values.is_module(owner):
             continue
-        for _, sub in values.submodules(owner):
+        fresh: set[int] = set()
+        for _, sub, name, value in values.plain_state(owner):
             if id(sub) in seen:
                 continue
-            seen.add(id(sub))
-            for name, value in values.named(values.instance_dict(sub)):
-                if (
-                    values.is_tensor(value)
-                    and values.device_of(value) == evidence.wrong_device
-                    and values.is_leaf(value)
-                ):
-                    yield sub, name
+            fresh.add(id(sub))
+            if (
+                values.is_tensor(value)
+                and values.device_of(value) == evidence.wrong_device
+                and values.is_leaf(value)
+            ):
+                yield sub, name
+        seen |= fresh

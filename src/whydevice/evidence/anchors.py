@@ -10,7 +10,7 @@ from typing import Any
 from . import values
 from .evaluate import Unknown, evaluate
 from .infer import Inference, canonical
-from .passive import exactly
+from .passive import shown_key
 from .scopes import MISSING, Scope, bindings_of, own_nodes, position
 
 # What an expression that names a device is built on, best first; the order differs by where the edit goes.
@@ -139,9 +139,10 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     if values.is_container(value):
         found = []
         for key, item in list(values.items(value))[:3]:
-            if not exactly(key, str, int):
+            shown = shown_key(key)
+            if shown == "[...]":
                 continue
-            inner = f"{text}[{key!r}]" if type(key) is int else f'{text}["{key}"]'
+            inner = f"{text}{shown}" if type(key) is int else f'{text}["{key}"]'
             if values.is_tensor(item) and values.device_of(item) == wanted:
                 found.append(Anchor(f"{inner}.device", max(rank, ARGUMENT), inner))
         for key in ("device", "dev"):

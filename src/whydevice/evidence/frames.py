@@ -9,14 +9,18 @@ import site
 import sys
 import sysconfig
 import types
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from ..catch.prune import linked, traceback_of
+from .bounds import cut
 from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
+OUTER_TURNS, INNER_TURNS = 4, 8
+"""Of a recursion, as many of the outermost and of the innermost turns are looked at."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -81,7 +85,7 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
     while tb is not None:
         entries.append(tb)
         tb = tb.tb_next
-    for entry in entries[-MOST_FRAMES:]:
+    for entry in _few(entries):
         code = entry.tb_frame.f_code
         path = code.co_filename
         if not path.startswith("<") and not os.path.isabs(path):
@@ -93,6 +97,23 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
     for live in found:
         if not live.library:
             locate(live, sources)
+    return found
+
+
+def _few(entries: list[types.TracebackType]) -> list[types.TracebackType]:
+    """The entries that are looked at: of a recursion its ends, and of the rest the innermost."""
+    left: Counter[tuple[int, int]] = Counter((id(e.tb_frame.f_code), e.tb_lasti) for e in entries)
+    total = Counter(left)
+    found = []
+    for entry in entries:
+        mark = (id(entry.tb_frame.f_code), entry.tb_lasti)
+        left[mark] -= 1
+        if total[mark] - left[mark] <= OUTER_TURNS or left[mark] < INNER_TURNS:
+            found.append(entry)
+    if len(found) > MOST_FRAMES:
+        found = found[-MOST_FRAMES:]
+    if len(found) < len(entries):
+        cut(f"{len(entries) - len(found):,} of {len(entries):,} frames were left out, those in between")
     return found
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import values
+from .bounds import at_most, cut, visit
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
-from .passive import OF_PYTHON, class_module, exactly
+from .passive import OF_PYTHON, class_module, exactly, shown_key
 from .scopes import MISSING, Scope
 
 MOST_HELD = 4_000
@@ -74,7 +75,8 @@ def held_tensors(value: Any) -> list[Held]:
     seen: set[int] = set()
     for held in _walk(value, "", 0, seen, MISSING, ""):
         found.append(held)
-        if len(found) >= MOST_HELD:
+        if len(found) >= at_most(MOST_HELD):
+            cut(f"the first {MOST_HELD:,} tensors of an operand were looked at")
             break
     return found
 
@@ -87,7 +89,7 @@ def _walk(
         if device is not None:
             yield Held(path, value, kind or ("tensor" if not path else "item"), device, owner, name)
         return
-    if id(value) in seen or depth > OBJECT_DEPTH:
+    if id(value) in seen or depth > OBJECT_DEPTH or not visit():
         return
     seen.add(id(value))
     if values.is_module(value):
@@ -99,7 +101,7 @@ def _walk(
         return
     if values.is_container(value):
         for key, item in values.items(value):
-            text = f"{path}[{key!r}]" if exactly(key, str, int) else f"{path}[...]"
+            text = f"{path}{shown_key(key)}"
             yield from _walk(item, text, depth + 1, seen, owner, name, "item" if depth else "")
         if exactly(value, dict, list, tuple):
             return
@@ -110,19 +112,18 @@ def _walk(
 
 
 def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator[Held]:
+    registered = _by_module(
+        (sub, (name, tensor, kind)) for _, sub, name, tensor, kind in values.registered(module)
+    )
+    plain = _by_module((sub, (name, inner)) for _, sub, name, inner in values.plain_state(module))
     for sub_path, sub in values.submodules(module):
+        if id(sub) not in registered and id(sub) not in plain:
+            continue
         here = _join(path, sub_path) if sub_path else path
-        own = values.instance_dict(sub)
-        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            for name, tensor in values.named(values.lookup(own, table, {})):
-                if tensor is not None and values.is_tensor(tensor):
-                    yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
-        for name, inner in values.named(own):
-            if (
-                (name.startswith("_") and name in ("_parameters", "_buffers", "_modules"))
-                or name.startswith("_forward")
-                or name.startswith("_backward")
-            ):
+        for name, tensor, kind in registered.get(id(sub), ()):
+            yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
+        for name, inner in plain.get(id(sub), ()):
+            if name.startswith(("_forward", "_backward")):
                 continue
             if values.is_tensor(inner):
                 yield Held(_join(here, name), inner, "attribute", values.device_of(inner) or "?", sub, name)
@@ -140,6 +141,13 @@ def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator
                         held.owner if held.owner is not MISSING else sub,
                         held.name or name,
                     )
+
+
+def _by_module(pairs: Iterable[tuple[Any, Any]]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for sub, entry in pairs:
+        found.setdefault(id(sub), []).append(entry)
+    return found
 
 
 def _join(path: str, name: str) -> str:
@@ -161,6 +169,11 @@ def leaf(
     one.value = try_evaluate(node, scope)
     if one.value is not MISSING:
         one.held = held_tensors(one.value)
+        if values.size(one.value) > values.MOST_ITEMS and not one.is_tensor:
+            cut(
+                f"of `{one.expression}`, the first {values.MOST_ITEMS} of {values.size(one.value):,} items "
+                "were looked at"
+            )
         if one.is_tensor:
             one.device = values.device_of(one.value)
         elif one.is_module:

@@ -7,6 +7,7 @@ through the slots of C, past whatever a class defines.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator
 from itertools import islice, repeat
@@ -21,6 +22,9 @@ _ABSENT = object()
 OF_PYTHON = ("builtins", "types", "collections", "functools")
 """Modules whose objects are Python's own machinery, with no state of a user's in their `__dict__`."""
 _SCALARS = (str, int, bool, float, type(None))
+_NO_SLOT = object()
+_slots: dict[int, Any] = {}
+"""By the id of a class: the descriptor that reads the `__dict__` of its instances."""
 _named_by_strings: set[int] = set()
 """Ids of classes whose names are all plain strings: looking at torch's two hundred anew each time is slow."""
 
@@ -95,12 +99,25 @@ def instance_dict(value: object) -> dict[str, Any]:
     """The `__dict__` of an instance, read past `__getattribute__` and past a property of that name; empty without one."""
     if type(value) is types.ModuleType:
         return types.ModuleType.__dict__["__dict__"].__get__(value)  # type: ignore[index, no-any-return]
-    for base in bases(type(value)):
+    kind = type(value)
+    slot = _slots.get(id(kind))
+    if slot is None:
+        slot = _slots[id(kind)] = _slot_of(kind)
+    try:
+        own = slot.__get__(value)
+    except (TypeError, AttributeError):  # none, or that of a class which had this id before
+        slot = _slots[id(kind)] = _slot_of(kind)
+        own = slot.__get__(value) if slot is not _NO_SLOT else None
+    return own if type(own) is dict else {}
+
+
+def _slot_of(kind: type) -> Any:
+    """The descriptor of C that reads `__dict__`: of the first base that has one."""
+    for base in bases(kind):
         slot = _DICT.__get__(base).get("__dict__")
         if type(slot) is types.GetSetDescriptorType or type(slot) is types.MemberDescriptorType:
-            own = slot.__get__(value)
-            return own if type(own) is dict else {}
-    return {}
+            return slot
+    return _NO_SLOT
 
 
 def lookup(entries: Any, name: str, default: Any = None) -> Any:
@@ -130,6 +147,8 @@ def named(entries: Any) -> list[tuple[str, Any]]:
     if kind is not types.MappingProxyType and not issubclass(kind, dict):
         return []
     pairs = entries.items() if kind is types.MappingProxyType else dict.items(entries)
+    if only_strings(entries):
+        return list(pairs)
     for key, value in list(pairs):
         if type(key) is str:
             found.append((key, value))
@@ -161,6 +180,21 @@ def find_key(entries: dict[Any, Any], key: object) -> Any:
     if found is _ABSENT:
         raise LookupError(key)
     return found
+
+
+_NAME_LIKE = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,4}(?:[./][A-Za-z_\d]{1,24}){0,8}")
+
+
+def shown_key(key: object) -> str:
+    """A key in brackets, as source would write it, if it is a number or reads as the name of a field.
+
+    Any other is a value of the program's, which no report shows: `[...]`.
+    """
+    if type(key) is int and abs(key) < 10**9:
+        return f"[{key}]"
+    if type(key) is str and len(key) <= 40 and _NAME_LIKE.fullmatch(key):
+        return f"[{key!r}]"
+    return "[...]"
 
 
 def first_entries(entries: Any, most: int) -> list[tuple[Any, Any]]:

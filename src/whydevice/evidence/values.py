@@ -8,51 +8,36 @@ from __future__ import annotations
 
 import collections
 import functools
-import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .passive import bases, class_entries, class_module, exactly, find_key, first_entries
+from .bounds import at_most, cut, kept, visit
 from .passive import class_attribute as class_attribute
 from .passive import class_name as class_name
+from .passive import exactly, find_key, first_entries
 from .passive import instance_dict as instance_dict
 from .passive import is_a as is_a
 from .passive import is_class as is_class
 from .passive import lookup as lookup
 from .passive import named as named
 from .passive import type_name as type_name
+from .tensors import device_of as device_of
+from .tensors import dtype_of as dtype_of
+from .tensors import is_device as is_device
+from .tensors import is_leaf as is_leaf
+from .tensors import is_module as is_module
+from .tensors import is_parameter as is_parameter
+from .tensors import is_tensor as is_tensor
+from .tensors import shape_of as shape_of
+from .tensors import storage_key as storage_key
+from .tensors import torch as torch
 
 MOST_ITEMS = 200  # of one container; a batch is smaller, a million-item list is not read to the end
-MOST_MODULES = 20_000
+MOST_MODULES = 12_000
+MOST_TENSORS = 8_000  # parameters and buffers of one module tree
 
 _MISSING = object()
-
-
-def torch() -> Any:
-    """The torch that the program has imported; an explanation never imports it anew."""
-    return sys.modules.get("torch")
-
-
-def is_tensor(value: object) -> bool:
-    t = torch()
-    return t is not None and issubclass(type(value), t.Tensor)
-
-
-def is_module(value: object) -> bool:
-    t = torch()
-    return t is not None and issubclass(type(value), t.nn.Module)
-
-
-def is_parameter(value: object) -> bool:
-    t = torch()
-    return t is not None and issubclass(type(value), t.nn.Parameter)
-
-
-def is_device(value: object) -> bool:
-    t = torch()
-    # Under simulation something stands for the type, and says for which.
-    return t is not None and type(value) is getattr(t.device, "__wrapped__", t.device)
 
 
 def attribute(value: object, name: str) -> Any:
@@ -173,17 +158,30 @@ def item(value: Any, key: Any) -> Any:
 
 def items(value: object) -> Iterator[tuple[object, Any]]:
     """The (key, item) pairs of a plain container or data holder, at most `MOST_ITEMS` of them."""
+    for pair in _first(value):
+        if not visit():
+            return
+        yield pair
+
+
+def _first(value: object) -> Iterable[tuple[object, Any]]:
     kind = type(value)
     if issubclass(kind, dict):
-        yield from first_entries(value, MOST_ITEMS)
-    elif issubclass(kind, list):
-        yield from enumerate(list.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
-    elif issubclass(kind, tuple):
-        yield from enumerate(tuple.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
-    else:
-        data = lookup(instance_dict(value), "data")
-        if issubclass(type(data), dict):
-            yield from first_entries(data, MOST_ITEMS)
+        return first_entries(value, MOST_ITEMS)
+    if issubclass(kind, list):
+        return enumerate(list.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
+    if issubclass(kind, tuple):
+        return enumerate(tuple.__getitem__(value, slice(MOST_ITEMS)))  # type: ignore[call-overload]
+    data = lookup(instance_dict(value), "data")
+    return first_entries(data, MOST_ITEMS) if issubclass(type(data), dict) else ()
+
+
+def size(value: object) -> int:
+    """The number of items of a plain container; 0 of anything else."""
+    for kind in (dict, list, tuple):
+        if issubclass(type(value), kind):
+            return kind.__len__(value)  # type: ignore[arg-type]
+    return 0
 
 
 def is_container(value: object) -> bool:
@@ -193,96 +191,6 @@ def is_container(value: object) -> bool:
     return issubclass(type(lookup(instance_dict(value), "data")), dict)
 
 
-def device_of(value: object) -> str | None:
-    """The device of a tensor as PyTorch prints it, simulated or real; None when it has none."""
-    if _answers_itself(value):
-        return _device_by_keys(value)
-    simulate = sys.modules.get("whydevice.simulate")
-    if simulate is not None:
-        found: str | None = simulate.device_of(value)
-        if found is not None:
-            return found
-    t = torch()
-    try:
-        with t._C.DisableTorchFunction():
-            return str(t._C.TensorBase.device.__get__(value))
-    except (RuntimeError, TypeError, NotImplementedError):
-        return None
-
-
-def _answers_itself(value: object) -> bool:
-    """Whether a tensor's own `__torch_dispatch__` may be what its `.device` and `.shape` ask.
-
-    With `dispatch_device=True` the C descriptors call it. That a subclass was made so cannot be seen, so each that
-    defines one counts; torch's own (FakeTensor, DTensor) are no code of the user's.
-    """
-    t = torch()
-    kind = type(value)
-    if kind is t.Tensor or kind is t.nn.Parameter or not issubclass(kind, t.Tensor):
-        return False
-    for base in bases(kind):
-        if base is t.Tensor:
-            return False
-        if lookup(class_entries(base), "__torch_dispatch__") is not None:
-            return class_module(base).partition(".")[0] != "torch"
-    return False
-
-
-def _device_by_keys(value: object) -> str | None:
-    """What the tags of the dispatcher say of a tensor's device; None where they leave the index open."""
-    t = torch()
-    with t._C.DisableTorchFunction():
-        try:
-            tag = getattr(t._C.TensorBase.untyped_storage(value), "_whydevice", 0)
-        except (RuntimeError, NotImplementedError):
-            tag = 0
-        keys = t._C._dispatch_keys(value)
-    if tag > 0:
-        return f"cuda:{tag - 1}"
-    key = t._C.DispatchKey
-    if keys.has(key.CUDA):
-        count = getattr(t._C, "_cuda_getDeviceCount", None)
-        return "cuda:0" if count is None or count() == 1 else None
-    return "cpu" if keys.has(key.CPU) else "meta" if keys.has(key.Meta) else None
-
-
-def shape_of(value: object) -> tuple[int, ...] | None:
-    t = torch()
-    if _answers_itself(value):
-        return None
-    try:
-        with t._C.DisableTorchFunction():
-            return tuple(int(n) for n in t._C.TensorBase.shape.__get__(value))
-    except (RuntimeError, TypeError, NotImplementedError, ValueError):
-        return None
-
-
-def dtype_of(value: object) -> str | None:
-    t = torch()
-    try:
-        with t._C.DisableTorchFunction():
-            return str(t._C.TensorBase.dtype.__get__(value)).removeprefix("torch.")
-    except (RuntimeError, TypeError, NotImplementedError):
-        return None
-
-
-def is_leaf(value: object) -> bool:
-    """Whether autograd made the tensor from others (False) or not."""
-    t = torch()
-    with t._C.DisableTorchFunction():
-        return t._C.TensorBase.grad_fn.__get__(value) is None
-
-
-def storage_key(value: object) -> int | None:
-    """What two views of one memory have in common: the address of the storage's implementation."""
-    t = torch()
-    try:
-        with t._C.DisableTorchFunction():
-            return int(t._C.TensorBase.untyped_storage(value)._cdata)
-    except (RuntimeError, TypeError, NotImplementedError, AttributeError):
-        return None
-
-
 def describe(value: object) -> str:
     """A few words for the table: `float32[32, 784]`, `MLP, 4 parameters`."""
     if is_tensor(value):
@@ -290,41 +198,110 @@ def describe(value: object) -> str:
         inside = ", ".join(map(str, shape)) if shape is not None else "?"
         return f"{dtype_of(value)}[{inside}]"
     if is_module(value):
-        kinds = collections.Counter(kind for _, _, kind in module_tensors(value))
+        found = module_tensors(value)
+        kinds = collections.Counter(kind for _, _, kind in found)
+        more = "over " if len(found) >= MOST_TENSORS else ""
         counted = [
-            f"{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]
+            f"{more}{kinds[k]} {k}{'' if kinds[k] == 1 else 's'}" for k in ("parameter", "buffer") if kinds[k]
         ]
         return ", ".join([type_name(value), *counted])
     return type_name(value)
 
 
-def module_tensors(module: object) -> Iterator[tuple[str, Any, str]]:
-    """(dotted name, tensor, `parameter` or `buffer`) of a module tree, as `.to()` would reach them."""
+def module_tensors(module: object) -> list[tuple[str, Any, str]]:
+    """(dotted name, tensor, `parameter` or `buffer`) of a module tree, as `.to()` would reach them.
+
+    At most `MOST_TENSORS`.
+    """
+    return kept("tensors", module, _module_tensors)
+
+
+def _module_tensors(module: object) -> list[tuple[str, Any, str]]:
+    return [
+        (f"{path}.{name}" if path else name, tensor, kind)
+        for path, _, name, tensor, kind in registered(module)
+    ]
+
+
+def registered(module: object) -> list[tuple[str, Any, str, Any, str]]:
+    """(path of the module, module, name, tensor, `parameter` or `buffer`) of a tree; at most `MOST_TENSORS`."""
+    return kept("registered", module, _registered)
+
+
+def _registered(module: object) -> list[tuple[str, Any, str, Any, str]]:
+    found: list[tuple[str, Any, str, Any, str]] = []
     for path, sub in submodules(module):
         own = instance_dict(sub)
         for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            for name, tensor in named(lookup(own, table, {})):
+            entries = lookup(own, table)
+            if type(entries) is dict and not entries:
+                continue
+            for name, tensor in named(entries):
                 if tensor is not None and is_tensor(tensor):
-                    yield f"{path}.{name}" if path else name, tensor, kind
+                    found.append((path, sub, name, tensor, kind))
+        if len(found) >= at_most(MOST_TENSORS):
+            cut(f"of `{type_name(module)}`, the first {MOST_TENSORS:,} parameters and buffers were looked at")
+            return found[:MOST_TENSORS]
+    return found
 
 
-def submodules(module: object) -> Iterator[tuple[str, Any]]:
-    """(dotted path, module) of the tree, each module once, the root with an empty path."""
-    seen: set[int] = set()
+def submodules(module: object) -> list[tuple[str, Any]]:
+    """(dotted path, module) of the tree, each module once, the root with an empty path; at most `MOST_MODULES`."""
+    return kept("modules", module, _submodules)
+
+
+def _submodules(module: object) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    seen = {id(module)}
     queue: collections.deque[tuple[str, Any]] = collections.deque([("", module)])
-    while queue and len(seen) < MOST_MODULES:
+    while queue:
         path, here = queue.popleft()
-        if id(here) in seen:
+        found.append((path, here))
+        if len(found) >= at_most(MOST_MODULES):
+            cut(f"of `{type_name(module)}`, the first {MOST_MODULES:,} modules were looked at")
+            break
+        children = lookup(instance_dict(here), "_modules")
+        if type(children) is dict and not children:
             continue
-        seen.add(id(here))
-        yield path, here
-        for name, child in named(lookup(instance_dict(here), "_modules", {})):
-            if child is not None and is_module(child):
+        for name, child in named(children):
+            if id(child) not in seen and is_module(child):
+                seen.add(id(child))
                 queue.append((f"{path}.{name}" if path else name, child))
+    return found
+
+
+def plain_state(module: object) -> list[tuple[str, Any, str, Any]]:
+    """(path of the module, module, name, value) of what the modules of a tree hold besides their registered state.
+
+    Numbers, text and empty containers are left out.
+    """
+    return kept("plain state", module, _plain_state)
+
+
+_PLAIN = {id(kind) for kind in (type(None), bool, int, float, str, types.FunctionType)}
+_CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, collections.OrderedDict)}
+_REGISTERED = ("_parameters", "_buffers", "_modules")
+
+
+def _plain_state(module: object) -> list[tuple[str, Any, str, Any]]:
+    found = []
+    for path, sub in submodules(module):
+        for key, value in list(dict.items(instance_dict(sub))):
+            kind = id(type(value))
+            if kind in _PLAIN or (kind in _CONTAINERS and not value):
+                continue
+            name = key if type(key) is str else str.__str__(key) if issubclass(type(key), str) else ""
+            if name and name not in _REGISTERED:
+                found.append((path, sub, name, value))
+    return found
 
 
 def module_devices(module: object) -> dict[str, int]:
     """How many parameters and buffers of a module tree are on each device."""
+    return kept("devices", module, _module_devices)
+
+
+def _module_devices(module: object) -> dict[str, int]:
     count: collections.Counter[str] = collections.Counter()
     for _, tensor, _ in module_tensors(module):
         count[device_of(tensor) or "?"] += 1

@@ -42,14 +42,21 @@ class Gap:
     function: str = ""
 
 
-def way_to(root: Any, tensor: Any, levels: int = MOST_LEVELS) -> list[Link] | None:
+def way_to(
+    root: Any, tensor: Any, levels: int = MOST_LEVELS, seen: dict[int, int] | None = None
+) -> list[Link] | None:
     """The way from a value to a tensor in it, by identity; the tensor itself is the last link."""
     if root is tensor:
         return [Link(root)]
     if levels == 0 or root is MISSING or values.is_tensor(root) or values.is_module(root):
         return None
+    # What was looked through before, with as many levels to go, has no way: containers may be shared, or cyclic.
+    seen = {} if seen is None else seen
+    if seen.get(id(root), 0) >= levels:
+        return None
+    seen[id(root)] = levels
     for key, item in parts(root):
-        found = way_to(item, tensor, levels - 1)
+        found = way_to(item, tensor, levels - 1, seen)
         if found is not None:
             return [Link(root, key), *found]
     return None
