@@ -67,7 +67,8 @@ class Scope:
         if self.frame is None:
             return self.values
         if self.live is not None and "locals" not in self.live.extra:
-            self.live.extra["locals"] = dict(named(self.frame.f_locals))
+            found = self.live.extra["locals"] = dict(named(self.frame.f_locals))
+            found.pop("__builtins__", None)  # a module's: large, and nothing of the user's
         return self.live.extra["locals"] if self.live is not None else dict(named(self.frame.f_locals))  # type: ignore[return-value]
 
     def parameters(self) -> list[ast.arg]:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .bounds import at_most, cut, kept, visit
+from .bounds import kept, visit
 from .passive import class_attribute as class_attribute
 from .passive import class_name as class_name
 from .passive import exactly, find_key, first_entries
@@ -32,10 +32,9 @@ from .tensors import is_tensor as is_tensor
 from .tensors import shape_of as shape_of
 from .tensors import storage_key as storage_key
 from .tensors import torch as torch
+from .trees import MOST_TENSORS, tree
 
 MOST_ITEMS = 200  # of one container; a batch is smaller, a million-item list is not read to the end
-MOST_MODULES = 12_000
-MOST_TENSORS = 8_000  # parameters and buffers of one module tree
 
 _MISSING = object()
 
@@ -223,77 +222,19 @@ def _module_tensors(module: object) -> list[tuple[str, Any, str]]:
     ]
 
 
-def registered(module: object) -> list[tuple[str, Any, str, Any, str]]:
-    """(path of the module, module, name, tensor, `parameter` or `buffer`) of a tree; at most `MOST_TENSORS`."""
-    return kept("registered", module, _registered)
-
-
-def _registered(module: object) -> list[tuple[str, Any, str, Any, str]]:
-    found: list[tuple[str, Any, str, Any, str]] = []
-    for path, sub in submodules(module):
-        own = instance_dict(sub)
-        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
-            entries = lookup(own, table)
-            if type(entries) is dict and not entries:
-                continue
-            for name, tensor in named(entries):
-                if tensor is not None and is_tensor(tensor):
-                    found.append((path, sub, name, tensor, kind))
-        if len(found) >= at_most(MOST_TENSORS):
-            cut(f"of `{type_name(module)}`, the first {MOST_TENSORS:,} parameters and buffers were looked at")
-            return found[:MOST_TENSORS]
-    return found
-
-
 def submodules(module: object) -> list[tuple[str, Any]]:
-    """(dotted path, module) of the tree, each module once, the root with an empty path; at most `MOST_MODULES`."""
-    return kept("modules", module, _submodules)
+    """(dotted path, module) of the tree, each module once, the root with an empty path."""
+    return tree(module).modules
 
 
-def _submodules(module: object) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    seen = {id(module)}
-    queue: collections.deque[tuple[str, Any]] = collections.deque([("", module)])
-    while queue:
-        path, here = queue.popleft()
-        found.append((path, here))
-        if len(found) >= at_most(MOST_MODULES):
-            cut(f"of `{type_name(module)}`, the first {MOST_MODULES:,} modules were looked at")
-            break
-        children = lookup(instance_dict(here), "_modules")
-        if type(children) is dict and not children:
-            continue
-        for name, child in named(children):
-            if id(child) not in seen and is_module(child):
-                seen.add(id(child))
-                queue.append((f"{path}.{name}" if path else name, child))
-    return found
+def registered(module: object) -> list[tuple[str, Any, str, Any, str]]:
+    """(path of the module, module, name, tensor, `parameter` or `buffer`) of a tree."""
+    return tree(module).registered
 
 
 def plain_state(module: object) -> list[tuple[str, Any, str, Any]]:
-    """(path of the module, module, name, value) of what the modules of a tree hold besides their registered state.
-
-    Numbers, text and empty containers are left out.
-    """
-    return kept("plain state", module, _plain_state)
-
-
-_PLAIN = {id(kind) for kind in (type(None), bool, int, float, str, types.FunctionType)}
-_CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, collections.OrderedDict)}
-_REGISTERED = ("_parameters", "_buffers", "_modules")
-
-
-def _plain_state(module: object) -> list[tuple[str, Any, str, Any]]:
-    found = []
-    for path, sub in submodules(module):
-        for key, value in list(dict.items(instance_dict(sub))):
-            kind = id(type(value))
-            if kind in _PLAIN or (kind in _CONTAINERS and not value):
-                continue
-            name = key if type(key) is str else str.__str__(key) if issubclass(type(key), str) else ""
-            if name and name not in _REGISTERED:
-                found.append((path, sub, name, value))
-    return found
+    """(path of the module, module, name, value) of what the modules of a tree hold besides their registered state."""
+    return tree(module).plain
 
 
 def module_devices(module: object) -> dict[str, int]:
