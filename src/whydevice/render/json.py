@@ -11,6 +11,7 @@ from .paths import relative
 from .places import source_line
 
 SCHEMA = 1
+_MOST_SOURCE = 2_000  # characters of a line: generated ones can have megabytes
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _expression(one: Culprit | Also) -> dict[str, Any]:
 
 
 def _place(place: Place, sources: Mapping[str, str]) -> dict[str, Any]:
-    source = place.source or source_line(place, sources)
+    source = (place.source or source_line(place, sources))[:_MOST_SOURCE]
     return {"file": _path(place.file), "line": place.line, "source": source}
 
 
