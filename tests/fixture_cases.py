@@ -105,14 +105,20 @@ def normal(expression: str) -> str:
         return expression.strip()
 
 
+_RANK = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
+"""What init_process_group's hook puts before every line of an uncaught error."""
+
+
 def report_of(stderr: str) -> str:
     """What whydevice printed: from the headline to the end."""
+    stderr = _RANK.sub("", stderr)
     found = re.search(r"^whydevice: ", stderr, re.MULTILINE)
     return stderr[found.start() :].rstrip("\n") + "\n" if found else ""
 
 
 def last_traceback(stderr: str) -> str:
     """The last traceback that the interpreter printed, with its message; empty when it printed none."""
+    stderr = _RANK.sub("", stderr)
     found = re.search(r"^whydevice: ", stderr, re.MULTILINE)
     text = stderr[: found.start()] if found else stderr
     head = "Traceback (most recent call last):\n"

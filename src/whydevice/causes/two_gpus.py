@@ -1,74 +1,73 @@
-"""What happened: a list was filled with tensors from several GPUs and then stacked or concatenated.
+"""What happened: two parts of a computation are on two GPUs, and what goes from one to the other was not moved.
 
-How to recognise it: the items of one list are on different GPUs, and one `append` put them there.
+How to recognise it: the operand was computed on one GPU, and the module or the tensors that it meets are on another.
 
 Before:
 
-    scores.append(expert(x).mean())
+    x = self.stage1(x.to(self.dev0))
+    return self.stage2(x)
 
 After:
 
-    scores.append(expert(x).mean().to("cuda:0"))
+    x = self.stage1(x.to(self.dev0))
+    return self.stage2(x.to(self.dev1))
 
-Safe: the values are the same, brought together on one device.
+Safe: the gradient goes back the same way.
 """
 
 from __future__ import annotations
 
 import ast
 
-from .. import edits
 from ..evidence import values
-from ..evidence.collect import Evidence
-from ..evidence.frames import is_library
-from ..evidence.scopes import Scope, own_nodes
-from ._finding import Finding, Mend
-from ._order import user_scopes, value_now
+from ..evidence.collect import Evidence, Wrong
+from ..evidence.scopes import MISSING
+from ..evidence.steps import Step
+from ._finding import Finding
+from ._moves import appended, move_text
+from ._values_shared import together
 
 NAME = "two-gpus"
-TITLE = "tensors from several GPUs meet"
-ORDER = 18
+TITLE = "tensors on two GPUs meet"
+ORDER = 19
 
 
 def find(evidence: Evidence) -> Finding | None:
-    for one in evidence.leaves:
-        if type(one.value) is not list or not one.held:
-            continue
-        devices = {h.device for h in one.held}
-        if len(devices) < 2 or not all(d.startswith("cuda") for d in devices):
-            continue
-        found = _appended(evidence, one.value)
-        if len(found) != 1:
-            return None
-        item, scope = found[0]
-        target = values.device_of(one.held[0].tensor)
-        made = edits.append_method(scope.source, item, f'.to("{target}")')
-        return Finding(
-            culprit=one.expression,
-            headline=f"`{one.expression}` holds tensors on {' and '.join(sorted(devices))}",
-            root_node=item,
-            root_scope=scope,
-            root_note="put into the list, now on one GPU, now on another",
-            mends=[Mend("bring the items together", made, item, scope)],
-        )
-    return None
+    sides = (evidence.wanted, evidence.wrong_device)
+    wrong = evidence.wrong
+    if not all(d is not None and d.startswith("cuda") for d in sides) or wrong is None:
+        return None
+    if wrong.leaf.is_module or evidence.user is None or not _computed(evidence, wrong):
+        return None
+    node = wrong.leaf.node
+    finding = Finding(
+        certainty="certain" if wrong.proven and evidence.direction else "likely",
+        culprit=wrong.expression,
+        root_node=node,
+        root_scope=wrong.leaf.scope,
+        root_note=f"comes from {wrong.device}, goes to {evidence.wanted}",
+    )
+    text = move_text(evidence, wrong.leaf.scope, node)
+    mend = appended(Step("use", node, wrong.leaf.scope), text, "move it to the GPU where it is used")
+    if mend is not None:
+        together(evidence, mend)
+        finding.mends.append(mend)
+    return finding
 
 
-def _appended(evidence: Evidence, held: list[object]) -> list[tuple[ast.expr, Scope]]:
-    """The items that `append` calls of the user's frames put into this very list."""
-    found = []
-    for scope in user_scopes(evidence, []):
-        for node in own_nodes(scope.node):
-            if not (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "append"
-            ):
-                continue
-            if (
-                len(node.args) == 1
-                and value_now(node.func.value, scope) is held
-                and not is_library(scope.source.path)
-            ):
-                found.append((node.args[0], scope))
-    return found
+def _computed(evidence: Evidence, wrong: Wrong) -> bool:
+    """Whether the operand was computed on its GPU, by a module or from other tensors there: it belongs there."""
+    if not isinstance(wrong.leaf.node, ast.expr) or isinstance(wrong.leaf.node, ast.List | ast.Tuple):
+        return False
+    held = wrong.leaf.value
+    if held is MISSING:
+        return False
+    if values.is_tensor(held) and not values.is_leaf(held):
+        return True
+    return any(step.kind == "module-call" or _calls_module(step) for step in evidence.steps)
+
+
+def _calls_module(step: Step) -> bool:
+    from ..evidence.evaluate import try_evaluate
+
+    return isinstance(step.node, ast.Call) and values.is_module(try_evaluate(step.node.func, step.scope))

@@ -19,6 +19,9 @@ from .scopes import MISSING, Scope
 from .signatures import names_of
 from .sources import Sources
 from .steps import Step
+from .textual import innermost_in_text
+
+MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
 
 
 @dataclass
@@ -108,7 +111,7 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         return
     if len(frames) > user_index + 1:
         evidence.library = frames[-1]
-        for live in frames[user_index + 1 :][-6:]:
+        for live in frames[user_index + 1 :][-MOST_LIBRARY:]:
             locate(live, sources)
     between = [f for f in frames[: user_index + 1] if f.library]
     for live in between[-30:]:
@@ -121,6 +124,11 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         return
     evidence.node = user.node
     evidence.leaves = leaves(user.node, evidence.user, inference)
+    deeper = innermost_in_text(evidence) if evidence.error.envelope is not None else None
+    if deeper is not None:
+        evidence.user, evidence.node = deeper
+        evidence.leaves = evidence.inner = leaves(evidence.node, evidence.user, inference)
+        evidence.scopes.append(evidence.user)
     last = evidence.scopes[-1]
     evidence.inner = (
         leaves(last.live.node, last, inference)

@@ -56,7 +56,7 @@ def attribute(value: object, name: str) -> Any:
     if is_tensor(value):
         return _tensor_attribute(value, name, held)
     if issubclass(kind, type):
-        return class_attribute(value, name)  # type: ignore[arg-type]
+        return _of_class(value, name)  # type: ignore[arg-type]
     defined = class_attribute(kind, name)
     if held is not _MISSING:
         if _decides(defined):
@@ -96,6 +96,14 @@ def _bound(value: object, kind: type, name: str, defined: Any) -> Any:
     if class_attribute(type(defined), "__get__") is None:
         return defined
     raise LookupError(name)
+
+
+def _of_class(cls: type, name: str) -> Any:
+    """`Class.name`: a class method is bound to the class, a static method is its function."""
+    found = class_attribute(cls, name)
+    if type(found) is classmethod:
+        return types.MethodType(found.__func__, cls)
+    return found.__func__ if type(found) is staticmethod else found
 
 
 def _tensor_attribute(value: object, name: str, held: Any) -> Any:

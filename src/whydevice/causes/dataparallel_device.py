@@ -1,0 +1,184 @@
+"""What happened: nn.DataParallel found a parameter or buffer that is not on the first of its GPUs.
+
+DataParallel copies the module from the first GPU of `device_ids` to the others for every call, so the whole module
+has to be there. It cannot wrap a module whose parts are on several GPUs already.
+
+How to recognise it: `module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of
+them on device: ...`.
+
+Before:
+
+    model = nn.DataParallel(model)
+
+After:
+
+    model = nn.DataParallel(model.to("cuda:0"))
+
+Safe for a module that was left behind. A module that is spread over GPUs on purpose runs without DataParallel.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .. import edits
+from ..evidence import values
+from ..evidence.collect import Evidence
+from ..evidence.infer import keyword
+from ..evidence.scopes import Scope
+from ._finding import Finding, Mend
+from ._modules import appended_move
+from ._user_calls import UserCall, user_calls
+from ._wrapper_flag import flag_mend
+
+NAME = "dataparallel-device"
+TITLE = "DataParallel's module is not on its first GPU"
+ORDER = 3
+
+
+def find(evidence: Evidence) -> Finding | None:
+    if evidence.error.family != "N1" or len(evidence.error.devices) < 2:
+        return None
+    wrapper = _wrapper(evidence)
+    if wrapper is None:
+        return None
+    module = values.attribute(wrapper, "module")
+    first = evidence.error.devices[0]
+    if "cuda" in first and ":" not in first:
+        first = "cuda:0"
+    evidence.wanted, evidence.wrong_device = first, evidence.error.devices[1]
+    devices = values.module_devices(module)
+    made = _construction(evidence, wrapper)
+    if len(devices) == 1:
+        return _elsewhere(evidence, made, next(iter(devices)))
+    stray = [
+        (path, t, kind) for path, t, kind in values.module_tensors(module) if values.device_of(t) != first
+    ]
+    if len(stray) == 1 or all(d == "cpu" or d == first for d in devices):
+        return _left_behind(evidence, wrapper, stray[0][0])
+    return _spread(evidence, made, wrapper, sorted(devices))
+
+
+def _wrapper(evidence: Evidence) -> Any:
+    torch = values.torch()
+    for scope in reversed(evidence.scopes):
+        if issubclass(type(scope.receiver), torch.nn.DataParallel):
+            return scope.receiver
+    return None
+
+
+def _construction(evidence: Evidence, wrapper: Any) -> UserCall | None:
+    """The user's own call that wrapped the module."""
+    found = [c for c in user_calls(evidence) if c.called is type(wrapper)]
+    same = [c for c in found if c.result() is wrapper]
+    return next(iter([*same, *found]), None)
+
+
+def _expression(evidence: Evidence, wrapper: Any) -> str | None:
+    return next((o.expression for o in evidence.leaves if o.value is wrapper), None)
+
+
+def _elsewhere(evidence: Evidence, made: UserCall | None, device: str) -> Finding | None:
+    """The module is as a whole on another device than `device_ids[0]`."""
+    if made is None or not made.node.args:
+        return None
+    ids = keyword(made.node, "device_ids") or (made.node.args[1] if len(made.node.args) > 1 else None)
+    finding = Finding(
+        culprit=_name(evidence),
+        headline=f"`{_name(evidence)}` is on {device}, but DataParallel runs it from {evidence.wanted} (device_ids[0])",
+        root_node=made.node,
+        root_scope=made.scope,
+        root_note=f"wraps a module that is on {device}",
+    )
+    if device.startswith("cuda") and ids is not None:
+        index = device.partition(":")[2] or "0"
+        literal, scope = _literal(evidence, ids, made.scope)
+        finding.root_node, finding.root_scope = literal, scope
+        text = f"[{index}]"
+        if isinstance(literal, ast.List) and len(literal.elts) > 1:
+            rest = [scope.source.one_line(e) for e in literal.elts if scope.source.one_line(e) != index]
+            text = f"[{', '.join([index, *rest])}]"
+        finding.root_note = f"does not begin with {index}, where the module is"
+        made_edits = edits.replace_node(scope.source, literal, text)
+        finding.mends.append(Mend("begin with the GPU that the module is on", made_edits, literal, scope))
+        return finding
+    evidence.wrong_device = device
+    mend = appended_move(evidence, made.node.args[0], made.scope, "move the module before it is wrapped")
+    if mend is not None:
+        finding.mends.append(mend)
+    return finding
+
+
+def _name(evidence: Evidence) -> str:
+    wrapper = _wrapper(evidence)
+    return _expression(evidence, wrapper) or "model"
+
+
+def _literal(evidence: Evidence, ids: ast.expr, scope: Scope) -> tuple[ast.expr, Scope]:
+    """The list that `device_ids` was written as, where the way to it can be followed."""
+    for step in reversed(evidence.tracer.trace(ids, scope, None)):
+        if isinstance(step.node, ast.List) and step.editable:
+            return step.node, step.scope
+    return ids, scope
+
+
+def _left_behind(evidence: Evidence, wrapper: Any, path: str) -> Finding | None:
+    """One tensor of the module is somewhere else: where its attribute was given its value."""
+    user = evidence.user
+    name = _expression(evidence, wrapper)
+    if user is None or name is None or evidence.node is None:
+        return None
+    text = f"{name}.module.{path}"
+    node = ast.parse(text, mode="eval").body
+    ast.copy_location(node, evidence.node)
+    for inner in ast.walk(node):
+        ast.copy_location(inner, evidence.node)
+    steps = evidence.tracer.trace(node, user, evidence.wrong_device)
+    finding = Finding(
+        culprit=text,
+        headline=f"`{text}` is on {evidence.wrong_device}, but DataParallel runs its module from {evidence.wanted}",
+        root=steps[-1] if len(steps) > 1 else None,
+        root_note=f"put on {evidence.wrong_device}",
+    )
+    from ._mend import mend_value
+
+    mend = mend_value(evidence, steps) if len(steps) > 1 else None
+    if mend is not None:
+        finding.mends.append(mend)
+        finding.root_node, finding.root_scope, finding.root = mend.node, mend.scope, None
+    return finding
+
+
+def _spread(evidence: Evidence, made: UserCall | None, wrapper: Any, devices: list[str]) -> Finding | None:
+    """The module's parts are on several GPUs on purpose: no replica can be made of it."""
+    name = _expression(evidence, wrapper)
+    finding = Finding(
+        culprit=name,
+        headline=f"DataParallel wraps a module that is spread over {' and '.join(devices)}",
+        root_note="wraps a module whose parts are on several GPUs",
+    )
+    if made is not None and made.node.args:
+        finding.root_node, finding.root_scope = made.node, made.scope
+        argument = made.node.args[0]
+        edit = edits.replace_node(made.scope.source, made.node, made.scope.source.one_line(argument))
+        finding.mends.append(
+            Mend(
+                "run it without DataParallel",
+                edit,
+                made.node,
+                made.scope,
+                "unsafe",
+                "batches are no longer split over GPUs",
+            )
+        )
+        return finding
+    flag = flag_mend(evidence, wrapper)
+    if flag is None:
+        finding.certainty = "likely"
+        finding.root_node, finding.root_scope = evidence.node, evidence.user
+        return finding
+    finding.root_node, finding.root_scope = flag.node, flag.scope
+    finding.root_note = "lets the library wrap the model in DataParallel"
+    finding.mends.append(flag)
+    return finding
