@@ -13,17 +13,24 @@ Before:
 After:
 
     def reset(self):
-        self.count = torch.zeros(8, device=self.weight.device)
+        self.count = torch.zeros(8, device=self.count.device)
 
-Safe: the values are the same, on the device of the module.
+Safe: the values are the same, on the device where the buffer was.
 """
 
 from __future__ import annotations
 
-from ..evidence import values
+import ast
+from collections.abc import Iterator
+
+from .. import edits
+from ..evidence import attributes, values
 from ..evidence.collect import Evidence
-from ._finding import Finding
+from ..evidence.scopes import bindings_of
+from ..evidence.steps import Step
+from ._finding import Finding, Mend
 from ._mend import mend_value
+from ._moves import appended
 
 NAME = "buffer-overwritten"
 TITLE = "a buffer was replaced by a tensor on another device"
@@ -32,17 +39,73 @@ ORDER = 26
 
 def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and values.is_module(s.owner)), None)
-    if step is None or step.extra.get("held") != "buffer" or step.extra.get("registered") == "buffer":
+    if step is None or attributes.kind_in(step.owner, step.name) != "buffer":
         return None
-    if step.extra.get("method") in ("__init__", None):
+    if step.extra.get("method") in ("__init__", None) and not step.extra.get("outside"):
         return None
+    wrong = evidence.wrong
+    said = wrong.expression if wrong is not None and not wrong.leaf.is_module else step.name
+    by = f"{step.extra['method']}()" if step.extra.get("method") else f"line {step.line}"
     finding = Finding(
-        headline=f"`{evidence.wrong.expression if evidence.wrong else step.name}` is on {evidence.wrong_device}: {step.extra['method']}() replaced the buffer after the module was moved",
+        culprit=said,
+        headline=f"`{said}` is on {evidence.wrong_device}: {by} replaced the buffer after the module was moved",
         root_node=step.stmt,
         root_scope=step.scope,
         root_note=f"a new tensor, on {evidence.wrong_device}, takes the buffer's place",
     )
-    mend = mend_value(evidence, evidence.steps)
+    mend = _where_it_was(evidence, step)
     if mend is not None:
         finding.mends.append(mend)
     return finding
+
+
+def _where_it_was(evidence: Evidence, step: Step) -> Mend | None:
+    """Make the new tensor, and those that replace the module's other buffers beside it, where the old ones are."""
+    root, old = evidence.root, _old(step)
+    if old is None or not step.editable or root is None:
+        return None
+    if root.kind == "factory" and root.scope.node is step.scope.node and _bare(root.node):
+        made = list(edits.add_keyword(step.scope.source, root.node, "device", f"{old}.device"))  # type: ignore[arg-type]
+        for call, name in _beside(step):
+            if evidence.inference.call_kind(call, step.scope)[0] == "factory" and _bare(call):
+                made += edits.add_keyword(step.scope.source, call, "device", f"{name}.device")
+        return Mend("make it where the buffer is", tuple(dict.fromkeys(made)), root.node, step.scope)
+    place = Step("assign", step.node, step.scope)
+    if _remade(step, old):
+        return mend_value(evidence, evidence.steps)
+    return appended(place, f".to({old}.device)", "move it to where the buffer is")
+
+
+def _bare(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and not any(k.arg in ("device", "generator") for k in call.keywords)
+
+
+def _remade(step: Step, old: str) -> bool:
+    """Whether the statement computes the buffer from the old one (`self.n = self.n + x`): it stayed where it was."""
+    return any(isinstance(n, ast.Attribute) and ast.unparse(n) == old for n in ast.walk(step.node))
+
+
+def _old(step: Step) -> str | None:
+    """How the statement that replaces a buffer can name the old one."""
+    statement = step.stmt
+    receiver = step.scope.parameters()[0].arg if step.scope.parameters() else ""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr" and len(call.args) == 3:
+        return f"getattr({ast.unparse(call.args[0])}, {ast.unparse(call.args[1])})"
+    if isinstance(call, ast.Call):
+        return f"{receiver}.{step.name}" if receiver and step.name.isidentifier() else None
+    for target in getattr(statement, "targets", []):
+        for leaf in ast.walk(target):
+            if isinstance(leaf, ast.Attribute) and leaf.attr == step.name:
+                return ast.unparse(leaf)
+    return None
+
+
+def _beside(step: Step) -> Iterator[tuple[ast.Call, str]]:
+    """The calls in the same function whose results replace other buffers of the module."""
+    receiver = step.scope.parameters()[0].arg if step.scope.parameters() else "self"
+    own = values.instance_dict(step.owner).get("_buffers")
+    for name in list(own) if type(own) is dict else ():
+        for binding in bindings_of(step.scope.node).get(f"{receiver}.{name}", []):
+            if name != step.name and isinstance(binding.value, ast.Call) and not binding.path:
+                yield binding.value, f"{receiver}.{name}"

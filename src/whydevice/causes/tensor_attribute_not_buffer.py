@@ -29,6 +29,7 @@ from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
+from ..types import Edit
 from ._facts import owners
 from ._finding import Finding, Mend
 from ._mend import mend_value
@@ -46,9 +47,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if not values.is_leaf(step.value):
         return None
-    if step.extra.get("method") not in ("__init__", "__post_init__", None) and not step.extra.get(
-        "container"
-    ):
+    if not step.extra.get("container") and not _while_constructed(evidence, step):
         return None
     finding = Finding(
         headline=f"`{_text(evidence, step)}` is on {evidence.wrong_device}: it is a plain attribute, and .to() moves parameters and buffers only",
@@ -73,6 +72,32 @@ def find(evidence: Evidence) -> Finding | None:
         if other is not None:
             finding.mends.append(other)
     return finding
+
+
+def _while_constructed(evidence: Evidence, step: Step) -> bool:
+    """Whether the attribute is assigned in `__init__`, or in a method that an `__init__` of the object calls."""
+    method = step.extra.get("method")
+    if method in ("__init__", "__post_init__", None):
+        return True
+    for cls in attributes.classes(step.owner):
+        found = attributes.class_source(cls, evidence.sources)
+        for member in found[1].body if found is not None else []:
+            if isinstance(member, ast.FunctionDef) and member.name == "__init__" and member.args.args:
+                called = f"{member.args.args[0].arg}.{method}"
+                if any(isinstance(n, ast.Call) and ast.unparse(n.func) == called for n in ast.walk(member)):
+                    return True
+    return False
+
+
+def _to_buffer(step: Step, names: tuple[str, ...]) -> tuple[Edit, ...]:
+    """The edit that registers what a statement assigns. Raises EditError."""
+    call = step.stmt.value if isinstance(step.stmt, ast.Expr) else None
+    if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr" and len(call.args) == 3:
+        owner, name, value = (step.scope.source.segment(a) for a in call.args)
+        text = f"{owner}.register_buffer({name}, {value}, persistent=False)"
+        return edits.replace_node(step.scope.source, call, text)
+    assert isinstance(step.stmt, ast.stmt)
+    return edits.attribute_to_buffer(step.scope.source, step.stmt, persistent=False, attributes=names)
 
 
 def _in_container(evidence: Evidence) -> Finding | None:
@@ -118,41 +143,31 @@ def _is_plain(step: Step) -> bool:
 
 def _mends(evidence: Evidence, step: Step) -> Iterator[Mend]:
     """The buffer for this attribute, and for every other left behind in the modules of the frames."""
-    if step.editable and isinstance(step.stmt, ast.stmt):
-        try:
-            yield Mend(
-                "",
-                edits.attribute_to_buffer(
-                    step.scope.source, step.stmt, persistent=False, attributes=(step.name,)
-                ),
-                step.stmt,
-                step.scope,
-            )
-        except edits.EditError:
-            return
-    seen = {(step.file, step.line)}
+    if not step.editable or not isinstance(step.stmt, ast.stmt):
+        return
+    names = {(step.file, step.stmt.lineno): [step.name]}
+    places = [Step("attribute", step.node, step.scope, step.name, step.stmt, owner=step.owner)]
     for owner, name in left_behind(evidence):
         for place in attributes.assignments(owner, name, evidence.sources):
-            mark = (place.source.path, place.stmt.lineno)
-            if (
-                place.kind != "plain"
-                or is_library(place.source.path)
-                or place.method is None
-                or place.method.name != "__init__"
-                or mark in seen
-            ):
+            if place.kind != "plain" or is_library(place.source.path) or place.method is None:
                 continue
-            seen.add(mark)
             scope = Scope(place.source, place.method, step.scope.globals)
-            try:
-                yield Mend(
-                    "",
-                    edits.attribute_to_buffer(scope.source, place.stmt, persistent=False, attributes=(name,)),
-                    place.stmt,
-                    scope,
-                )
-            except edits.EditError:
+            other = Step("attribute", place.node, scope, name, place.stmt, owner=owner)
+            other.extra["method"] = place.method.name
+            if not _while_constructed(evidence, other):
                 continue
+            mark = (place.source.path, place.stmt.lineno)
+            if mark not in names:
+                places.append(other)
+            names.setdefault(mark, []).append(name)
+    for index, each in enumerate(places):
+        try:
+            made = _to_buffer(each, tuple(names[each.file, each.stmt.lineno]))  # type: ignore[union-attr]
+        except edits.EditError:
+            if index == 0:
+                return
+            continue
+        yield Mend("", made, each.stmt, each.scope)  # type: ignore[arg-type]
 
 
 def left_behind(evidence: Evidence) -> Iterator[tuple[Any, str]]:

@@ -179,24 +179,28 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
     for attr in ("device", "dev", "_device"):
         if canonical(values.lookup(own, attr)) == wanted:
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
-    for path, tensor, kind in values.module_tensors(module):
-        if values.device_of(tensor) != wanted:
-            continue
-        if (
-            all(part.isidentifier() for part in path.split("."))
-            and path.count(".") <= 1
-            and kind == "parameter"
-        ):
-            found.append(
-                Anchor(f"{text}.{path}.device", OWN_STATE if is_receiver else rank, f"{text}.{path}")
-            )
-        break
+    rank = OWN_STATE if is_receiver else rank
+    made_here = bindings_of(scope.node)  # what this very function assigns is not where it was
+    here = [
+        (p, kind)
+        for p, t, kind in values.module_tensors(module)
+        if values.device_of(t) == wanted and f"{text}.{p}" not in made_here
+    ]
+    for wanted_kind in ("parameter", "buffer"):
+        path = next((p for p, kind in here if kind == wanted_kind and _short(p)), None)
+        if path is not None:
+            found.append(Anchor(f"{text}.{path}.device", rank, f"{text}.{path}"))
+            break
     devices = values.module_devices(module)
     if devices and set(devices) == {wanted} and not found:
-        found.append(
-            Anchor(f"next({text}.parameters()).device", OWN_STATE if is_receiver else max(rank, LOCAL))
-        )
+        state = "parameters" if any(kind == "parameter" for _, kind in here) else "buffers"
+        found.append(Anchor(f"next({text}.{state}()).device", rank if is_receiver else max(rank, LOCAL)))
     return found
+
+
+def _short(path: str) -> bool:
+    """Whether a dotted path can be written as attributes, and reads well."""
+    return path.count(".") <= 1 and all(part.isidentifier() for part in path.split("."))
 
 
 def _constructing(scope: Scope) -> bool:

@@ -29,6 +29,7 @@ class Assignment:
     cls: type
     path: tuple[int, ...] = ()
     function: types.FunctionType | None = None
+    guessed: bool = False  # the name is computed: `setattr(self, name, value)`
 
 
 def classes(value: Any) -> list[type]:
@@ -92,7 +93,12 @@ def assignments(owner: Any, name: str, sources: Sources) -> list[Assignment]:
             elif isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
                 if member.target.id == name and member.value is not None:
                     found.append(Assignment("class", source, member.value, member, None, cls))
-    return sorted(found, key=lambda a: is_library(a.source.path))
+    return sorted(_exact(found), key=lambda a: is_library(a.source.path))
+
+
+def _exact(found: list[Assignment]) -> list[Assignment]:
+    """Those under the name itself; where there are none, those under a name that only the run knew."""
+    return [a for a in found if not a.guessed] or found
 
 
 def _is_property(member: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -168,19 +174,27 @@ def _registration(
             if len(node.args) > 1
             else next((k.value for k in node.keywords if k.arg in ("tensor", "param")), None)
         )
-        if isinstance(first, ast.Constant) and first.value == name and given is not None:
+        if first is not None and _may_name(first, name) and given is not None:
             kind = {"register_buffer": "buffer", "register_parameter": "parameter"}.get(func.attr, "plain")
-            return [Assignment(kind, source, given, source.statement(node) or ast.Pass(), member, cls)]
+            return [_registered(kind, first, given, node, source, member, cls)]
     if isinstance(func, ast.Name) and func.id == "setattr" and len(node.args) == 3:
         target, key, given = node.args
-        if (
-            isinstance(target, ast.Name)
-            and target.id == receiver
-            and isinstance(key, ast.Constant)
-            and key.value == name
-        ):
-            return [Assignment("plain", source, given, source.statement(node) or ast.Pass(), member, cls)]
+        if isinstance(target, ast.Name) and target.id == receiver and _may_name(key, name):
+            return [_registered("plain", key, given, node, source, member, cls)]
     return []
+
+
+def _may_name(key: ast.expr, name: str) -> bool:
+    """Whether an expression is this name, or is computed and may be it."""
+    return key.value == name if isinstance(key, ast.Constant) else True
+
+
+def _registered(
+    kind: str, key: ast.expr, given: ast.expr, node: ast.Call, source: Source, member: Any, cls: type
+) -> Assignment:
+    statement = source.statement(node) or ast.Pass()
+    guessed = not isinstance(key, ast.Constant)
+    return Assignment(kind, source, given, statement, member, cls, guessed=guessed)
 
 
 def outside_assignments(name: str, source: Source) -> list[tuple[ast.expr, ast.Attribute, ast.stmt]]:
