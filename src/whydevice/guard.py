@@ -27,6 +27,8 @@ _WORDS = (
     "device", "cuda", "cpu", "gpu", "backend", "meta tensor", "tensor type", "different type",
     "data location", "xla", "npu", "hpu", "xpu", "mps",
 )  # fmt: skip
+_ROOM = 500
+"""Calls that an explanation may be deep, whatever is below it."""
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
 _LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -142,6 +144,16 @@ def attempt(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseExceptio
         return None, exc
 
 
+def _with_room(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseException | None]:
+    """`attempt`, with calls to spare: `watch` and hooks on calls explain where the stack may be nearly full."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _ROOM)
+    try:
+        return attempt(function, *args)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def tidy(exc: BaseException) -> None:
     """Take our entries out of the traceback of `exc`, before the hook that prints it runs."""
     if not any(name in sys.modules for name in _IN_TRACEBACKS):
@@ -159,7 +171,7 @@ def explain(exc: BaseException) -> Explanation | None:
     if not mark.explained:
         mark.explained = True
         try:
-            mark.explanation, failure = attempt(_pipeline, exc)
+            mark.explanation, failure = _with_room(_pipeline, exc)
             if failure is not None:
                 complain(failure)
         finally:
@@ -188,7 +200,7 @@ def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, ag
     first, mark.shown = not mark.shown, True
     if _brings_block(exc) and not again:
         writer = _silent
-    _, failure = attempt(_publish, explanation, writer or write, first)
+    _, failure = _with_room(_publish, explanation, writer or write, first)
     if failure is not None:
         complain(failure)
     return failure is None

@@ -137,7 +137,7 @@ def judge(call: Call) -> int:
         return _judge(call)
     except RuntimeError as error:
         # TorchScript loses the text of an error that passes through it (script_patches.py).
-        STATE.thread.refused = error
+        STATE.thread.refused = str(error)
         raise
 
 

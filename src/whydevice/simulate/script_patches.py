@@ -105,7 +105,7 @@ def _with_text(original: Any) -> Any:
             return original(self, *args, **kwargs)
         except RuntimeError as error:
             refused = STATE.thread.refused
-            if refused is None or str(refused) in str(error):
+            if refused is None or refused in str(error):
                 raise
             failure = type(error)(f"{str(error).rstrip()} {refused}\n")
         finally:

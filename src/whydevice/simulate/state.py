@@ -17,7 +17,7 @@ class _Thread(threading.local):
     """Per thread: the index of the current device, and the last error that a check raised."""
 
     current = 0
-    refused: BaseException | None = None
+    refused: str | None = None  # the text alone: the error itself would keep its frames alive
     # Inside torch.batch_norm, which picks cuDNN or PyTorch's own kernel.
     chooses_backend = False
     # How many calls of TorchScript functions are running.
