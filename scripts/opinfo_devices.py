@@ -5,28 +5,30 @@
 For every op and sample: all tensors on the GPU (are the values the CPU's, and is the result on the GPU?),
 then each tensor argument in turn on the other device (does it raise, and with what words?).
 
-    python scripts/opinfo_devices.py --out table.jsonl            under simulation, with what the rules let
-    expect python scripts/opinfo_devices.py --real --out truth.jsonl     on a machine with a GPU: the same
-    rows, from CUDA itself python scripts/opinfo_devices.py --compare table.jsonl truth.jsonl options:
-    --samples N (12 an op), --only NAME..., --rules device_check.json (default: the package's own table)
+    python scripts/opinfo_devices.py --out table.jsonl      under simulation, with what the rules let expect
+    options: --samples N (12 an op), --only NAME..., --reverse, --rules device_check.json (default: the package's table)
 
-A row: {"op", "sample", "argument" (index, null for all on the GPU), "raises", "message", "devices",
-"expected"}. `expected` is worked out here from the rules alone: a run on the CPU records which operator
-first meets the displaced argument. Needs the package `expecttest`, which PyTorch's test code imports.
+scripts/real_cuda_ops.py runs the same pairs on a GPU. A row: {"op", "sample", "argument" (index, null for all
+on the GPU), "side", "raises", "message", "devices", "expected"}. `expected` is worked out here from the rules
+alone: a run on the CPU records which operator first meets the displaced argument.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import itertools
 import json
+import random
 import re
 import sys
+import unittest
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -45,14 +47,12 @@ class Predicted(Exception):
 class Recorder(TorchDispatchMode):
     """Runs on the CPU and follows two sides, the displaced argument's and the others', from storage to storage."""
 
-    def __init__(
-        self, rules: dict[str, Any], displaced: list[torch.Tensor], others: list[torch.Tensor]
-    ) -> None:
+    def __init__(self, rules: dict[str, Any], on_cpu: list[torch.Tensor], on_gpu: list[torch.Tensor]) -> None:
         super().__init__()
         self.rules = rules
-        self.sides = {t.untyped_storage()._cdata: "cpu" for t in displaced}
-        self.sides |= {t.untyped_storage()._cdata: "cuda:0" for t in others}
-        self.keep: list[Any] = [displaced, others]
+        self.sides = {t.untyped_storage()._cdata: "cpu" for t in on_cpu}
+        self.sides |= {t.untyped_storage()._cdata: "cuda:0" for t in on_gpu}
+        self.keep: list[Any] = [on_cpu, on_gpu]
         self.normalises = False
 
     def side(self, tensor: torch.Tensor) -> str | None:
@@ -137,14 +137,15 @@ def clone(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def placed(leaves: list[Any], displaced: int | None) -> list[Any]:
-    """The leaves of a sample on the GPU, the displaced one on the CPU."""
+def placed(pair: Pair) -> list[Any]:
+    """The leaves of a sample on the GPU, the displaced one on the CPU; or the other way round."""
     out = []
-    for index, leaf in enumerate(leaves):
+    for index, leaf in enumerate(pair.leaves):
         if isinstance(leaf, torch.Tensor):
-            leaf = leaf.clone() if index == displaced else leaf.clone().cuda()
+            on_cpu = (index == pair.displaced) == (pair.side == "cpu")
+            leaf = leaf.clone() if on_cpu else leaf.clone().cuda()
         elif isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cpu"):
-            leaf = torch.device("cuda")
+            leaf = torch.device("cuda" if pair.side == "cpu" else "cpu")
         out.append(leaf)
     return out
 
@@ -159,18 +160,18 @@ def attempt(op: Any, leaves: list[Any], spec: Any) -> tuple[str | None, str, Any
         return type(error).__name__, str(error), None
 
 
-def expectation(
-    op: Any, leaves: list[Any], spec: Any, displaced: int, rules: dict[str, Any]
-) -> list[str] | None:
+def expectation(pair: Pair, rules: dict[str, Any]) -> list[str] | None:
     """What the rules let expect: [family, text, method], [] for no error, None when they do not say."""
-    copies = [clone(leaf) for leaf in leaves]
-    tensors = [t for t in copies if isinstance(t, torch.Tensor)]
+    copies = [clone(leaf) for leaf in pair.leaves]
+    displaced = copies[pair.displaced or 0]
+    others = [t for t in copies if isinstance(t, torch.Tensor) and t is not displaced]
+    on_cpu, on_gpu = ([displaced], others) if pair.side == "cpu" else (others, [displaced])
     try:
-        recorder = Recorder(rules, [copies[displaced]], [t for t in tensors if t is not copies[displaced]])
-        recorder.normalises = op.name.endswith(("functional.batch_norm", "functional.instance_norm"))
+        recorder = Recorder(rules, on_cpu, on_gpu)
+        recorder.normalises = pair.op.name.endswith(("functional.batch_norm", "functional.instance_norm"))
         with recorder:
-            args, kwargs = tree_unflatten(copies, spec)
-            op(*args, **kwargs)
+            args, kwargs = tree_unflatten(copies, pair.spec)
+            pair.op(*args, **kwargs)
     except Predicted as predicted:
         return None if predicted.args[0] == "?" else [str(a) for a in predicted.args]
     except Exception:
@@ -178,53 +179,81 @@ def expectation(
     return []
 
 
-def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def op_database() -> list[Any]:
+    """PyTorch's OpInfo entries that CUDA implements."""
+    if importlib.util.find_spec("expecttest") is None:
+        # PyTorch's test code takes only the base class of its TestCase from there.
+        sys.modules["expecttest"] = stand_in = ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
     from torch.testing._internal.common_methods_invocations import op_db
 
-    rules = read_rules(options.rules)
-    for op in op_db:
-        if not op.dtypesIfCUDA or (options.only and op.full_name not in options.only):
-            continue  # what CUDA does not implement has nothing to compare
-        dtype = (
-            torch.float32
-            if op.supports_dtype(torch.float32, "cpu")
-            else next(iter(op.supported_dtypes("cpu")), torch.complex64)
-        )
-        try:
-            samples = list(
-                itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), options.samples)
-            )
-        except Exception:
+    return [op for op in op_db if op.dtypesIfCUDA]
+
+
+class Pair(NamedTuple):
+    """A sample of an op, and which of its tensors is displaced to which side: `cpu`, or `cuda` among others on the CPU."""
+
+    op: Any
+    sample: int
+    leaves: list[Any]
+    spec: Any
+    displaced: int | None
+    side: str
+    want: Any
+
+
+def pairs(op: Any, samples: int, reverse: bool) -> Iterator[Pair]:
+    """Every pair of an op, the same ones on each machine."""
+    dtype = (
+        torch.float32
+        if op.supports_dtype(torch.float32, "cpu")
+        else next(iter(op.supported_dtypes("cpu")), torch.complex64)
+    )
+    torch.manual_seed(0)
+    random.seed(0)
+    try:
+        found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), samples))
+    except Exception:
+        return
+    for number, sample in enumerate(found):
+        leaves, spec = tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        kind, _, want = attempt(op, [clone(leaf) for leaf in leaves], spec)
+        if kind is not None:
             continue
-        for number, sample in enumerate(samples):
-            leaves, spec = tree_flatten(((sample.input, *sample.args), sample.kwargs))
-            kind, _, want = attempt(op, [clone(leaf) for leaf in leaves], spec)
-            if kind is not None:
-                continue
-            places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-            if not all(leaves[i].layout is torch.strided for i in places):
-                places = []
-            for displaced in [None, *(places if len(places) > 1 else [])]:
-                expected = None if displaced is None else expectation(op, leaves, spec, displaced, rules)
-                yield row(options, op, number, leaves, spec, displaced, want) | {"expected": expected}
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        if not all(leaves[i].layout is torch.strided for i in places):
+            places = []
+        yield Pair(op, number, leaves, spec, None, "cpu", want)
+        for side in ("cpu", "cuda") if reverse else ("cpu",):
+            for displaced in places if len(places) > 1 else []:
+                yield Pair(op, number, leaves, spec, displaced, side, want)
 
 
-def row(
-    options: Any, op: Any, number: int, leaves: Any, spec: Any, displaced: int | None, want: Any
-) -> dict[str, Any]:
+def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    rules = read_rules(options.rules)
+    chosen = [op for op in op_database() if not options.only or op.full_name in options.only]
+    for op in chosen[:: options.every]:
+        for pair in pairs(op, options.samples, options.reverse):
+            expected = None if pair.displaced is None else expectation(pair, rules)
+            yield row(pair, options.real) | {"expected": expected}
+
+
+def row(pair: Pair, real: bool) -> dict[str, Any]:
+    """What happened to a pair, on a GPU or under simulation."""
     import whydevice
 
-    with contextlib.nullcontext() if options.real else whydevice.simulate_cuda():
-        kind, message, got = attempt(op, placed(leaves, displaced), spec)
+    op = pair.op
+    with contextlib.nullcontext() if real else whydevice.simulate_cuda():
+        kind, message, got = attempt(op, placed(pair), pair.spec)
         found = [t for t in tree_leaves(got) if isinstance(t, torch.Tensor)]
         devices = sorted({str(t.device) for t in found})
         equal = None
-        if displaced is None and kind is None and not LOOSE.search(op.full_name):
-            wanted = [t for t in tree_leaves(want) if isinstance(t, torch.Tensor)]
+        if pair.displaced is None and kind is None and not LOOSE.search(op.full_name):
+            wanted = [t for t in tree_leaves(pair.want) if isinstance(t, torch.Tensor)]
             equal = len(wanted) == len(found) and all(
                 same(a, b.cpu()) for a, b in zip(wanted, found, strict=True)
             )
-    return {"op": op.full_name, "sample": number, "argument": displaced, "raises": kind,
+    return {"op": op.full_name, "sample": pair.sample, "argument": pair.displaced, "side": pair.side, "raises": kind,
             "message": message.partition("\n")[0], "devices": devices, "equal": equal}  # fmt: skip
 
 
@@ -303,46 +332,18 @@ def summary(table: list[dict[str, Any]]) -> tuple[float, float]:
     return len(good) / max(1, len(whole)), len(right) / max(1, len(judged))
 
 
-def compare(simulated: str, real: str) -> None:
-    """How often the simulation does what CUDA did, and where not."""
-
-    def load(path: str) -> dict[Any, Any]:
-        with open(path, encoding="utf-8") as file:
-            entries = map(json.loads, file)
-            return {(e["op"], e["sample"], e["argument"]): e for e in entries}
-
-    ours, truth = load(simulated), load(real)
-    shared = ours.keys() & truth.keys()
-    right = [
-        k
-        for k in shared
-        if (ours[k]["raises"], ours[k]["message"]) == (truth[k]["raises"], truth[k]["message"])
-    ]
-    print(f"{len(right)} of {len(shared)} rows agree with CUDA")
-    for key in sorted(shared - set(right), key=str):
-        print(
-            key,
-            "| simulated:",
-            ours[key]["raises"],
-            ours[key]["message"],
-            "| CUDA:",
-            truth[key]["raises"],
-            truth[key]["message"],
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out")
     parser.add_argument("--rules")
     parser.add_argument("--real", action="store_true")
+    parser.add_argument(
+        "--reverse", action="store_true", help="also one argument on the GPU among others on the CPU"
+    )
+    parser.add_argument("--every", type=int, default=1, help="one op of so many")
     parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--compare", nargs=2)
     options = parser.parse_args()
-    if options.compare:
-        compare(*options.compare)
-        return
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     table = list(rows(options))

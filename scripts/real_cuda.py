@@ -96,7 +96,9 @@ def main() -> int:
     count = 0 if simulated else torch.cuda.device_count()
     told = machine() if simulated else json.loads(_in_child())
     if simulated and not options.simulate:
-        print(f"no GPU: torch {torch.__version__} sees no CUDA device, the same driver runs under simulated CUDA")
+        print(
+            f"no GPU: torch {torch.__version__} sees no CUDA device, the same driver runs under simulated CUDA"
+        )
     out = options.out or (ROOT / "build" / "cuda" if simulated else None)
     wanted = [case for case in [*cases(), *near_misses()] if options.only in case.id]
     able = [case for case in wanted if simulated or case.gpus <= count]
@@ -148,7 +150,9 @@ def _in_child() -> str:
     """What the GPU is called, asked in a process of its own: it makes a CUDA context."""
     code = "import json, cuda_records; print(json.dumps(cuda_records.machine()))"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:2])}
-    return subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
 
 
 if __name__ == "__main__":

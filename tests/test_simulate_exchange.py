@@ -86,8 +86,11 @@ def test_torchscript_moves() -> None:
 
 
 def test_traced_moves() -> None:
-    layer = nn.Linear(2, 2).cuda()
-    traced = torch.jit.trace(lambda x: layer(x).to("cpu", torch.float64) + x.to(device="cpu"), gpu(1, 2))
+    class Back(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).to("cpu", torch.float64) + x.to(device="cpu", dtype=torch.float64)
+
+    traced = torch.jit.trace(Back(2, 2).cuda(), gpu(1, 2))
     assert not traced(gpu(1, 2)).is_cuda
 
 

@@ -58,9 +58,10 @@ def test_checks_and_order() -> None:
     assert "sorter" not in rules["searchsorted.Tensor"].arguments, "keyword-only tensors are not compared"
 
 
-def test_against_opinfo() -> None:
-    pytest.importorskip("expecttest")
+@pytest.mark.parametrize(("reverse", "every"), [(False, 2), (True, 8)])
+def test_against_opinfo(reverse: bool, every: int) -> None:
+    """The shares that issue 3 asks for, on one sample of part of the ops; the script without options takes all."""
     runner = script("opinfo_devices")
-    options = argparse.Namespace(rules=None, real=False, samples=1, only=[])
+    options = argparse.Namespace(rules=None, real=False, samples=1, only=[], reverse=reverse, every=every)
     whole, displaced = runner.summary(list(runner.rows(options)))
     assert whole >= 0.995 and displaced >= 0.97
