@@ -336,7 +336,10 @@ def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:
     if evidence.user is None:
-        return ("No frame of your own code is in this traceback.",)
+        own = next((f for f in reversed(evidence.frames) if not f.library), None)
+        if own is None:
+            return ("No frame of your own code is in this traceback.",)
+        return (f"The source of {os.path.basename(own.path) or 'the code'} that runs cannot be read.",)
     return ("What made the operands disagree could not be proven.",)
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 
 from ..catch.prune import linked, traceback_of
 from .bounds import cut
+from .compiled import is_source_of
 from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
@@ -137,11 +138,18 @@ def locate(live: LiveFrame, sources: Sources) -> None:
     )
     if within is None:
         return
+    if not live.comprehension and not is_source_of(source, within, code):
+        live.source = None  # the file has changed since: what it says now is not what runs
+        return
     line, end_line, column, end_column = live.positions
     if line is not None and end_line is not None and column is not None and end_column is not None:
         live.node = source.node_at(within, line, end_line, column, end_column)
     live.statement = (
-        source.statement(live.node) if live.node is not None else source.statement_at(within, live.line)
+        source.statement(live.node)
+        if live.node is not None
+        else source.statement_at(within, live.line)
+        if live.line
+        else None
     )
     if live.comprehension and live.node is not None:
         scope = source.scope(live.node)

@@ -1,0 +1,40 @@
+"""Whether a function's code was compiled from the source that its file has now.
+
+A file that was edited while the program ran shows other names on the lines that failed; what is read from it would be
+said of a program that never ran. Every name in the code has to be a word of the function's own lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import types
+
+from ..source import Source
+
+_WORD = re.compile(r"\w+")
+MOST_LINES = 2_000
+"""Of a function that is looked at; a longer one is taken as it is."""
+
+
+def is_source_of(source: Source, node: ast.AST, code: types.CodeType) -> bool:
+    """False where the code has a name or a line that the node's lines do not have."""
+    last = getattr(node, "end_lineno", None)
+    if isinstance(node, ast.Module) or last is None:
+        return True  # a module's names are those of the whole file, which is not read for this
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    if lines and not (first <= min(lines) and max(lines) <= last):
+        return False
+    if last - first > MOST_LINES or any(name.startswith("@") for name in code.co_varnames):
+        return True  # the latter was rewritten by pytest, which adds names of its own
+    words = {word for line in range(first, last + 1) for word in _WORD.findall(source.line(line))}
+    return all(_written(name, words) for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+
+
+def _written(name: str, words: set[str]) -> bool:
+    if name in words or name.startswith((".", "__")) or not name.isascii():
+        return True  # also what the compiler adds: `.0` of a comprehension, `__class__` of super()
+    if "." in name:
+        return all(part in words for part in name.split("."))
+    return name.startswith("_") and "__" in name and "__" + name.partition("__")[2] in words
