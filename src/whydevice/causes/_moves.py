@@ -12,7 +12,7 @@ from ..evidence.anchors import LITERAL, Anchor, anchors
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import Inference, current_index
-from ..evidence.scopes import MISSING, Scope
+from ..evidence.scopes import MISSING, Scope, bindings_of, position
 from ..evidence.steps import Step
 from ._finding import Mend
 
@@ -165,9 +165,22 @@ def sibling_move(evidence: Evidence, step: Step) -> ast.Call | None:
     for node in nodes:
         found += node.elts if isinstance(node, ast.Tuple) else [node]
     for call in moves_in(found):
-        if is_move_to(call, step.scope, wanted, evidence.inference):
+        if is_move_to(call, step.scope, wanted, evidence.inference) and _bound_above(
+            call, statement, step.scope
+        ):
             return call
     return None
+
+
+def _bound_above(call: ast.Call, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether what a move's arguments name has a value at an earlier statement of the same body."""
+    bindings = bindings_of(scope.node)
+    for argument in [*call.args, *(k.value for k in call.keywords)]:
+        for name in ast.walk(argument):
+            found = bindings.get(name.id, []) if isinstance(name, ast.Name) else []
+            if found and not any(b.position <= position(statement) for b in found):
+                return scope.is_parameter(name.id)  # type: ignore[attr-defined]
+    return True
 
 
 def moved_in_call(evidence: Evidence, step: Step) -> ast.Call | None:

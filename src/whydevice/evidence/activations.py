@@ -41,8 +41,8 @@ def method_scope(
             if entered is not None and entered.node is method:
                 entered.receiver = owner
                 return entered
-            if entered is not None:
-                inner = _super_scope(tracer, entered, method)
+            if entered is not None and _constructs(call, place.cls):
+                inner = _super_scope(tracer, entered, place, method)
                 if inner is not None:
                     inner.receiver = owner
                     return inner
@@ -56,7 +56,16 @@ def method_scope(
     return holder
 
 
-def _super_scope(tracer: Tracer, entered: Scope, method: FunctionNode) -> Scope | None:
+def _constructs(call: Step, cls: type) -> bool:
+    """Whether a construction makes an object of this class, or of one that inherits from it."""
+    assert isinstance(call.node, ast.Call)
+    made = try_evaluate(call.node.func, call.scope)
+    return isinstance(made, type) and cls in type.__getattribute__(made, "__mro__")
+
+
+def _super_scope(
+    tracer: Tracer, entered: Scope, place: attributes.Assignment, method: FunctionNode
+) -> Scope | None:
     """A base class's `__init__`, entered through the `super().__init__(...)` of the one that was called."""
     for inner in own_nodes(entered.node):
         if (
@@ -66,9 +75,9 @@ def _super_scope(tracer: Tracer, entered: Scope, method: FunctionNode) -> Scope 
         ):
             name = getattr(method, "name", "__init__")
             deeper = Scope(
-                entered.source,
+                place.source,
                 method,
-                entered.globals,
+                globals_of(place.cls, entered),
                 caller=entered,
                 call=inner,
                 depth=entered.depth + 1,
