@@ -39,7 +39,7 @@ def makes_module(step: Step) -> bool:
     """Whether a step is a call that made the module, rather than a tuple or other object that holds it."""
     if step.kind == "construct" and isinstance(step.node, ast.Call):
         made = try_evaluate(step.node.func, step.scope)
-        return not isinstance(made, type) or issubclass(made, values.torch().nn.Module)
+        return not values.is_class(made) or issubclass(made, values.torch().nn.Module)
     return step.kind == "library"
 
 

@@ -67,20 +67,20 @@ def _in_use(evidence: Evidence, made: Any) -> bool:
 
 
 def _list_of(given: ast.expr, scope: Scope, sides: set[str | None]) -> str | None:
-    """The list that the given device is one item of, when the list has both devices."""
-    node: ast.expr = given
+    """The list that the given device is one item of; else a list in the scope that names both devices."""
+    node: ast.expr | None = given
     if isinstance(node, ast.Name):
         bound = [b for b in bindings_of(scope.node).get(node.id, []) if b.value is not None and not b.path]
-        if len(bound) != 1 or bound[0].value is None:
-            return None
-        node = bound[0].value
-    if not isinstance(node, ast.Subscript):
-        return None
-    held = try_evaluate(node.value, scope)
+        node = bound[0].value if len(bound) == 1 else None
+    if isinstance(node, ast.Subscript) and _names_both(try_evaluate(node.value, scope), sides):
+        return scope.source.one_line(node.value)
+    return next((name for name, held in scope.locals.items() if _names_both(held, sides)), None)
+
+
+def _names_both(held: Any, sides: set[str | None]) -> bool:
     if not values.is_container(held) or issubclass(type(held), dict):
-        return None
-    devices = {canonical(item) for _, item in values.items(held)}
-    return scope.source.one_line(node.value) if sides <= devices else None
+        return False
+    return sides <= {canonical(item) for _, item in values.items(held)}
 
 
 def _finding(evidence: Evidence, one: UserCall, name: str, every: str, made: Any, device: str) -> Finding:

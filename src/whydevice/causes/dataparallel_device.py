@@ -76,7 +76,14 @@ def _construction(evidence: Evidence, wrapper: Any) -> UserCall | None:
 
 
 def _expression(evidence: Evidence, wrapper: Any) -> str | None:
-    return next((o.expression for o in evidence.leaves if o.value is wrapper), None)
+    """What the user's frame calls the wrapper: an operand, or an attribute of one."""
+    for one in evidence.leaves:
+        if one.value is wrapper:
+            return one.expression
+        for name, value in values.named(values.instance_dict(one.value))[:200]:
+            if value is wrapper:
+                return f"{one.expression}.{name}"
+    return None
 
 
 def _elsewhere(evidence: Evidence, made: UserCall | None, device: str) -> Finding | None:

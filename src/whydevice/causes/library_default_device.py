@@ -30,7 +30,9 @@ from ..evidence.operands import flat, held_tensors
 from ..evidence.scopes import MISSING
 from ..types import Certainty
 from ._finding import Finding, Mend
+from ._modules import appended_move
 from ._moves import best_anchor
+from ._order import value_now
 from ._user_calls import UserCall, device_parameter, package_of, user_calls
 
 NAME = "library-default-device"
@@ -44,16 +46,68 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     failing = _failing(evidence)
     for one in user_calls(evidence):
+        if not one.library or one.package == "torch":
+            continue
         name = device_parameter(one.absent)
-        if name is None or not one.library or one.package == "torch":
+        if name is not None and canonical(one.absent[name]) == wanted:
             continue
-        default = canonical(one.absent[name])
         made = one.result()
-        if default == wanted or made is MISSING or made is None:
+        if name is not None and one.node is evidence.node and _made_in_call(evidence, name):
+            return _finding(evidence, one, name, MISSING, canonical(one.absent[name]))
+        if made is MISSING or made is None:
             continue
-        if _holds(made, failing, one.package, wrong) or _made_by(evidence, made):
-            return _finding(evidence, one, name, made, default)
+        if name is not None and (_holds(made, failing, one.package, wrong) or _made_by(evidence, made)):
+            return _finding(evidence, one, name, made, canonical(one.absent[name]))
+        if name is None and _put_into(one, made) and _holds(made, failing, one.package, wrong):
+            return _placed(evidence, one, made)
     return None
+
+
+def _put_into(one: UserCall, made: Any) -> bool:
+    """Whether the library put parts of its own into a module that your code had made and gave to it."""
+    if (
+        not values.is_module(made)
+        or device_parameter(one.given) is not None
+        or len(values.module_devices(made)) < 2
+    ):
+        return False
+    target = one.target()
+    for given in one.given.values():
+        held = value_now(given, one.scope)
+        same = target is not None and ast.unparse(given) == ast.unparse(target)
+        if values.is_module(held) and (same or package_of(held) != one.package):
+            return True
+    return False
+
+
+def _placed(evidence: Evidence, one: UserCall, made: Any) -> Finding | None:
+    """The library takes no device: what it put in is moved with the rest."""
+    if any(values.lookup(values.instance_dict(made), m) is not None for m in ("hf_device_map", "_hf_hook")):
+        return None
+    mend = appended_move(evidence, one.node, one.scope, "move what the library put in")
+    target = one.target()
+    held = one.scope.source.one_line(target if target is not None else one.node.func)
+    return Finding(
+        certainty="likely",
+        culprit=next((leaf.expression for leaf in evidence.leaves if leaf.value is made), held),
+        headline=f"`{held}` has parts on {evidence.wrong_device} that {one.package} put in, but the rest is on {evidence.wanted}",
+        root_node=one.node,
+        root_scope=one.scope,
+        root_note=f"{one.package} puts its own parts on {evidence.wrong_device}",
+        mends=[mend] if mend is not None else [],
+    )
+
+
+def _made_in_call(evidence: Evidence, name: str) -> bool:
+    """Whether the failing tensor was made inside the failing call, on a device that the parameter decides."""
+    for one in flat(evidence.inner):
+        if not one.is_tensor or one.device != evidence.wrong_device:
+            continue
+        for step in evidence.tracer.trace(one.node, one.scope, evidence.wrong_device):
+            given = keyword(step.node, "device") if isinstance(step.node, ast.Call) else None
+            if step.kind == "factory" and given is not None and name in ast.unparse(given):
+                return any(p.arg == name for p in step.scope.parameters())
+    return False
 
 
 def _own_tensor(evidence: Evidence) -> bool:
@@ -110,10 +164,14 @@ def _finding(evidence: Evidence, one: UserCall, name: str, made: Any, default: s
     held = one.scope.source.one_line(target) if target is not None else text
     seen = next((leaf.expression for leaf in evidence.leaves if leaf.value is made), held)
     certainty: Certainty = "certain" if default == evidence.wrong_device else "likely"
+    holds = made is not MISSING and any(h.device == evidence.wrong_device for h in held_tensors(made))
+    what = f"has tensors on {evidence.wrong_device}" if holds else f"made a tensor on {evidence.wrong_device}"
+    if made is MISSING:
+        seen = text
     finding = Finding(
         certainty=certainty,
         culprit=seen,
-        headline=f"`{seen}` has tensors on {evidence.wrong_device}: `{text}` was not told the device, and it is used on {evidence.wanted}",
+        headline=f"`{seen}` {what}: `{text}` was not told the device, and {evidence.wanted} is in use",
         root_node=one.node,
         root_scope=one.scope,
         root_note=f"`{name}` was not passed, so {one.package} chose {evidence.wrong_device}",

@@ -23,10 +23,12 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import canonical
-from ..evidence.scopes import Scope, own_nodes, position
+from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ._facts import owners
 from ._finding import Finding, Mend
 from ._moves import moves_in
-from ._order import moved, user_scopes, value_now
+from ._order import moved, value_now
+from ._user_calls import every_scope
 
 NAME = "moved-after-dispatch"
 TITLE = "a model that had been spread over devices was moved"
@@ -34,35 +36,55 @@ ORDER = 8
 
 
 def find(evidence: Evidence) -> Finding | None:
-    for scope in user_scopes(evidence, []):
+    placed = [owner for owner, _, _ in owners(evidence) if values.is_module(owner)]
+    for scope in every_scope(evidence):
         for call in sorted(moves_in(own_nodes(scope.node)), key=position, reverse=True):
-            model = value_now(moved(call), scope)
-            if not values.is_module(model):
+            held = _moved_module(call, scope)
+            if held is MISSING:
                 continue
-            part = next(_displaced(model), None)
-            target = evidence.inference.moved_to(call, scope)
-            if part is None or target is None or target != part[2]:
-                continue
-            return _finding(scope, call, *part)
+            target = evidence.inference.moved_to(call, scope) or values.module_device(held)
+            inside = {id(sub) for _, sub in values.submodules(held)}
+            for model in [held, *(m for m in placed if m is not held)]:
+                for name, part, wanted, actual in _displaced(model):
+                    if id(part) in inside and target == actual:
+                        return _finding(scope, call, name, wanted, actual)
     return None
 
 
-def _displaced(model: Any) -> Iterator[tuple[str, str, str]]:
-    """(part, the map's device, where it is) of the parts that are not where the device map has them."""
+def _moved_module(call: ast.Call, scope: Scope) -> Any:
+    """The module that a move moved, as it was or as what it was bound to; MISSING when it was none."""
+    statement = scope.source.statement(call)
+    held = value_now(moved(call), scope)
+    if held is MISSING and isinstance(statement, ast.Assign) and statement.value is call:
+        held = value_now(statement.targets[0], scope)
+    return held if values.is_module(held) else MISSING
+
+
+def _displaced(model: Any) -> Iterator[tuple[str, Any, str, str]]:
+    """(name, part, where it belongs, where it is) of the parts that are not where a map or a hook has them."""
     mapped = values.lookup(values.instance_dict(model), "hf_device_map")
     parts = dict(values.submodules(model))
     for name, device in values.items(mapped):
-        wanted = canonical(f"cuda:{device}" if type(device) is int else device)
-        actual = values.module_device(parts[name]) if type(name) is str and name in parts else None
-        if wanted is not None and actual is not None and wanted.startswith("cuda") and actual != wanted:
-            yield str(name), wanted, actual
+        if type(name) is str and name in parts:
+            yield from _elsewhere(name, parts[name], device)
+    for name, part in parts.items():
+        hook = values.instance_dict(values.lookup(values.instance_dict(part), "_hf_hook"))
+        if values.lookup(hook, "offload") is not True:
+            yield from _elsewhere(name, part, values.lookup(hook, "execution_device"))
+
+
+def _elsewhere(name: str, part: Any, device: object) -> Iterator[tuple[str, Any, str, str]]:
+    wanted, actual = canonical(device), values.module_device(part)
+    if wanted is not None and actual is not None and wanted.startswith("cuda") and actual != wanted:
+        yield name, part, wanted, actual
 
 
 def _finding(scope: Scope, call: ast.Call, part: str, wanted: str, actual: str) -> Finding:
     text = scope.source.one_line(moved(call))
+    which = f"its part {part!r}" if part else "it"
     finding = Finding(
         culprit=text,
-        headline=f"`{text}` was spread over devices and then moved: its part {part!r} belongs on {wanted} and is on {actual}",
+        headline=f"`{text}` was spread over devices and then moved: {which} belongs on {wanted} and is on {actual}",
         root_node=call,
         root_scope=scope,
         root_note="moves a model that its device map has placed already",

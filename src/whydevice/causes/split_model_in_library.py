@@ -31,6 +31,7 @@ from ..evidence.scopes import Scope, own_nodes
 from ..types import Edit
 from ._facts import owners
 from ._finding import Finding, Mend
+from ._order import value_now
 from ._user_calls import every_scope
 
 NAME = "split-model-in-library"
@@ -46,11 +47,12 @@ def find(evidence: Evidence) -> Finding | None:
     if len(sides) < 2 or not all(d.startswith("cuda") for d in sides) or evidence.user is None:
         return None
     failed = _library_scope(evidence)
-    model = _split(evidence, sides)
-    if failed is None or model is None:
+    split = _split(evidence, sides)
+    if failed is None or split is None:
         return None
+    model, parts = split
     for scope in every_scope(evidence):
-        for node, made, note in _maps(scope, sides):
+        for node, made, note in _maps(scope, sides, parts):
             name = library_name(failed.source.path)
             line = failed.live.line if failed.live is not None else 0
             finding = Finding(
@@ -78,24 +80,28 @@ def _library_scope(evidence: Evidence) -> Scope | None:
     return None
 
 
-def _split(evidence: Evidence, sides: set[str]) -> str | None:
-    """What the user calls a model that has parameters on both devices and takes part in the failing call."""
+def _split(evidence: Evidence, sides: set[str]) -> tuple[str, set[str]] | None:
+    """A model that has parameters on both devices and takes part in the failing call: its name, and its parts'."""
     running = [s.receiver for s in evidence.scopes]
     for one in evidence.leaves:
         if one.is_module and sides <= set(values.module_devices(one.value)):
-            return one.expression
+            return one.expression, {path for path, _ in values.submodules(one.value)}
     for owner, name, _ in owners(evidence):
         if values.is_module(owner) and sides <= set(values.module_devices(owner)):
             if any(owner is r for r in running):
-                return name
+                return name, {path for path, _ in values.submodules(owner)}
     return None
 
 
-def _maps(scope: Scope, sides: set[str]) -> Iterator[tuple[ast.expr, tuple[Edit, ...], str]]:
+def _maps(scope: Scope, sides: set[str], parts: set[str]) -> Iterator[tuple[ast.expr, tuple[Edit, ...], str]]:
     """The device maps in the user's code that name both devices, with the edit that leaves one."""
     for node in own_nodes(scope.node):
         if isinstance(node, ast.Dict) and len(node.values) > 1:
-            made = _one_gpu(node, scope, sides)
+            made = _one_gpu(node, scope, sides, parts)
+            if made:
+                yield node, made, "puts the parts on several GPUs"
+        elif isinstance(node, ast.DictComp | ast.List):
+            made = _one_for_all(node, scope, sides)
             if made:
                 yield node, made, "puts the parts on several GPUs"
         elif isinstance(node, ast.keyword) and node.arg == "device_map":
@@ -109,11 +115,13 @@ def _maps(scope: Scope, sides: set[str]) -> Iterator[tuple[ast.expr, tuple[Edit,
                 )
 
 
-def _one_gpu(node: ast.Dict, scope: Scope, sides: set[str]) -> tuple[Edit, ...]:
+def _one_gpu(node: ast.Dict, scope: Scope, sides: set[str], parts: set[str]) -> tuple[Edit, ...]:
+    """The edits of `{part: device}` or `{gpu: [layers]}` that leave one GPU in it."""
     source = scope.source
     placed = [canonical(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
-    if None not in placed and sides <= set(placed):
-        first = scope.source.one_line(node.values[0])
+    named = {k.value for k in node.keys if isinstance(k, ast.Constant) and type(k.value) is str}
+    if None not in placed and sides <= set(placed) and named & parts:
+        first = source.one_line(node.values[0])
         return tuple(
             e
             for value, device in zip(node.values, placed, strict=True)
@@ -122,12 +130,30 @@ def _one_gpu(node: ast.Dict, scope: Scope, sides: set[str]) -> tuple[Edit, ...]:
         )
     keys = [canonical(k.value) if isinstance(k, ast.Constant) else None for k in node.keys]
     lists = [v for v in node.values if isinstance(v, ast.List)]
-    if (
-        None not in keys
-        and sides <= set(keys)
-        and len(lists) == len(node.values)
-        and node.keys[0] is not None
-    ):
-        layers = ", ".join(scope.source.one_line(e) for one in lists for e in one.elts)
-        return edits.replace_node(source, node, f"{{{scope.source.one_line(node.keys[0])}: [{layers}]}}")
-    return ()
+    handed = isinstance(source.parent(node), ast.Call | ast.keyword | ast.Assign)
+    if None in keys or not sides <= set(keys) or len(lists) != len(node.values) or not handed:
+        return ()
+    layers = ", ".join(source.one_line(e) for one in lists for e in one.elts)
+    key = node.keys[0]
+    return (
+        edits.replace_node(source, node, f"{{{source.one_line(key)}: [{layers}]}}") if key is not None else ()
+    )
+
+
+def _one_for_all(node: ast.DictComp | ast.List, scope: Scope, sides: set[str]) -> tuple[Edit, ...]:
+    """`{name: f"cuda:{i % 2}" for ...}` bound to a name, and `["cuda:0", "cuda:1"]`, with one GPU in every place."""
+    if isinstance(node, ast.List):
+        texts = [e.value if isinstance(e, ast.Constant) else None for e in node.elts]
+        placed = [canonical(t) if type(t) is str else None for t in texts]
+        if None in placed or not sides <= set(placed):
+            return ()
+        first = scope.source.one_line(node.elts[0])
+        return tuple(e for one in node.elts[1:] for e in edits.replace_node(scope.source, one, first))
+    statement = scope.source.statement(node)
+    if not (isinstance(statement, ast.Assign) and statement.value is node):
+        return ()
+    held = value_now(statement.targets[0], scope)
+    devices = {canonical(device) for _, device in values.items(held)} if values.is_container(held) else set()
+    if not sides <= devices:
+        return ()
+    return edits.replace_node(scope.source, node.value, f'"{sorted(sides)[0]}"')

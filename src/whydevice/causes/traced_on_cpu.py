@@ -17,11 +17,13 @@ Safe: the trace is the same, with the device on which it runs.
 from __future__ import annotations
 
 import ast
+import sys
 
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import own_nodes
+from ..evidence.evaluate import try_evaluate
+from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ._finding import Finding, Mend
 from ._moves import move_text
 from ._order import user_scopes, value_now
@@ -33,33 +35,45 @@ ORDER = 7
 
 def find(evidence: Evidence) -> Finding | None:
     torch = values.torch()
-    module = next(
-        (o for o in evidence.leaves if o.is_module and issubclass(type(o.value), torch.jit.ScriptModule)),
-        None,
-    )
+    kinds = [torch.jit.ScriptModule]
+    if "torch.fx" in sys.modules:
+        kinds.append(sys.modules["torch.fx"].GraphModule)
+    module = next((o for o in evidence.leaves if o.is_module and values.is_a(o.value, *kinds)), None)
     if module is None or module.device not in (evidence.wanted, None):
         return None
     if any(o is not module and evidence.wrong_device in o.devices() for o in evidence.leaves):
         return None
     for scope in user_scopes(evidence, []):
-        for node in own_nodes(scope.node):
-            if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+        for node in sorted((n for n in own_nodes(scope.node) if isinstance(n, ast.Assign)), key=position):
+            if not isinstance(node.value, ast.Call) or value_now(node.targets[0], scope) is not module.value:
                 continue
-            call = node.value
-            if ast.unparse(call.func) not in ("torch.jit.trace", "jit.trace") or len(call.args) < 2:
-                continue
-            if value_now(node.targets[0], scope) is not module.value:
-                continue
-            finding = Finding(
-                culprit=module.expression,
-                headline=f"`{module.expression}` was traced on {evidence.wrong_device}, and its trace keeps that device",
-                root_node=call,
-                root_scope=scope,
-                root_note=f"traced on {evidence.wrong_device}",
-            )
-            text = move_text(evidence, scope, call)
-            if text is not None and all(isinstance(a, ast.Name) for a in call.args[:2]):
-                made = tuple(e for a in call.args[:2] for e in edits.append_method(scope.source, a, text))
-                finding.mends.append(Mend("trace it where it runs", made, call, scope))
-            return finding
+            if _traces(node.value, scope):
+                return _finding(evidence, module.expression, node.value, scope)
     return None
+
+
+def _traces(call: ast.Call, scope: Scope) -> bool:
+    """Whether a call is `torch.jit.trace(...)`, or one of your own that is given the module to trace."""
+    if ast.unparse(call.func) in ("torch.jit.trace", "jit.trace"):
+        return len(call.args) > 1
+    first = call.args[0] if call.args else None
+    made = try_evaluate(first.func, scope) if isinstance(first, ast.Call) else MISSING
+    held = value_now(first, scope) if first is not None else MISSING
+    return values.is_module(held) or (values.is_class(made) and issubclass(made, values.torch().nn.Module))
+
+
+def _finding(evidence: Evidence, expression: str, call: ast.Call, scope: Scope) -> Finding:
+    finding = Finding(
+        culprit=expression,
+        headline=f"`{expression}` was traced on {evidence.wrong_device}, and its trace keeps that device",
+        root_node=call,
+        root_scope=scope,
+        root_note=f"traced on {evidence.wrong_device}",
+    )
+    text = move_text(evidence, scope, call)
+    if text is not None:
+        inputs = [e for a in call.args[1:2] for e in (a.elts if isinstance(a, ast.Tuple) else [a])]
+        moved = [call.args[0], *(i for i in inputs if not isinstance(i, ast.Constant | ast.Dict))]
+        made = tuple(e for a in moved for e in edits.append_method(scope.source, a, text))
+        finding.mends.append(Mend("trace it where it runs", made, call, scope))
+    return finding
