@@ -170,7 +170,9 @@ def main() -> int:
     names = [name for name in names if not options.only or name in options.only]
     header = {"machine": machine(), "simulated": simulated, "samples": options.samples}
     before, done = read(out) if out.exists() else ({}, {})
-    if {name: before.get(name) for name in header} != header:
+    # Under simulation the code under test is what changes: only a run in parts takes up an earlier one.
+    anew = simulated and options.minutes == float("inf")
+    if anew or {name: before.get(name) for name in header} != header:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(header | {"recorded": time.strftime("%Y-%m-%d")}) + "\n", encoding="utf-8")
         done = {}

@@ -1,6 +1,6 @@
 """Explains PyTorch device mismatches: which variable, from where, and the edit that mends it.
 
-`import whydevice` installs the hooks, unless WHYDEVICE=0. It imports neither torch nor rich nor stack_data.
+`import whydevice` installs the hooks, unless WHYDEVICE=0. It imports neither torch nor rich.
 """
 
 from __future__ import annotations
