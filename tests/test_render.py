@@ -166,7 +166,7 @@ def test_a_second_fix_and_a_fix_that_did_not_help() -> None:
     other = replace(cases.GRU.fixes[0], title="move it after", applicability="manual", reason="slower")
     shown = text(replace(cases.GRU, fixes=(replace(cases.GRU.fixes[0], verified=False), other)))
     assert "  or (manual): move it after\n      slower\n" in shown
-    assert "tried under simulation: the script still failed" in shown
+    assert "not enough: the script still fails with it" in shown
 
 
 def test_edits_without_a_diff_are_shown_from_the_sources() -> None:

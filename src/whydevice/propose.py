@@ -7,15 +7,23 @@ import os
 import sys
 import types
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from . import edits
 from .causes._finding import Finding, Mend
+from .causes._mend import mend_value
+from .causes._values_shared import touches
+from .evidence import values
+from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.frames import is_library
+from .evidence.passive import class_entries, is_class, lookup
+from .evidence.scopes import MISSING
 from .evidence.sources import is_regular_file
 from .source import EditError, Source
-from .types import Edit, Fix
+from .types import Applicability, Edit, Fix
+from .verify import Operand, Verdict, judge
 
 
 def fixes(evidence: Evidence, finding: Finding) -> tuple[Fix, ...]:
@@ -32,10 +40,73 @@ def _fix(evidence: Evidence, mend: Mend) -> Fix | None:
         refused = refusal(evidence, mend.edits, sources)
         if refused:
             return Fix(mend.title, "manual", reason=refused)
+        verdict = judged(evidence, mend.edits, sources)
+        if verdict.left:
+            mend, verdict = _joined(evidence, mend, verdict)
+            sources = _sources(evidence, mend.edits)
         diff = edits.unified_diff(mend.edits, os.getcwd(), sources)
     except (EditError, OSError):
         return None
-    return Fix(mend.title, mend.applicability, tuple(mend.edits), diff, None, mend.reason)
+    fix = Fix(mend.title, mend.applicability, tuple(mend.edits), diff, verdict.passes, mend.reason)
+    return _lowered(fix, verdict) if verdict.passes is False else fix
+
+
+def _joined(evidence: Evidence, mend: Mend, verdict: Verdict) -> tuple[Mend, Verdict]:
+    """The mend with those of what would fail next, where the call then passes; else as it was."""
+    made = list(mend.edits)
+    for wrong in evidence.wrongs:
+        if wrong.expression not in verdict.left:
+            continue
+        more = mend_value(evidence, evidence.trace(wrong.leaf.node, wrong.leaf.scope))
+        if more is None or more.applicability != mend.applicability:
+            return mend, verdict
+        if not any(touches(a, b) for a in more.edits for b in made):
+            made += more.edits
+    both = replace(mend, edits=tuple(dict.fromkeys(made)))
+    sources = _sources(evidence, both.edits)
+    again = judged(evidence, both.edits, sources)
+    if again.passes is not True or refusal(evidence, both.edits, sources):
+        return mend, verdict
+    return both, again
+
+
+def _lowered(fix: Fix, verdict: Verdict) -> Fix:
+    """A fix that is not enough is none to take without a look."""
+    left = " and ".join(f"`{name}`" for name in verdict.left[:2])
+    applicability: Applicability = "unsafe" if fix.applicability == "safe" else fix.applicability
+    reason = fix.reason or f"the call would still fail: {left} stays where it is"
+    return replace(fix, applicability=applicability, reason=reason)
+
+
+def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source]) -> Verdict:
+    """Whether the call that failed would pass with the edits."""
+    wanted = evidence.wanted
+    if wanted is None or not evidence.wrongs:
+        return Verdict(None)
+    new = {path: Source.from_text(path, text) for path, text in edits.plan(made, sources).items()}
+    modules = [s.receiver for s in evidence.scopes if values.is_module(s.receiver)]
+    after = After(made, sources, new, evidence.inference, modules)
+    direct = evidence.inner is evidence.leaves
+    operands = []
+    for index, wrong in enumerate(evidence.wrongs):
+        steps = evidence.trace(wrong.leaf.node, wrong.leaf.scope) if index else evidence.steps
+        device = after.device(steps, wanted)
+        # Whether a library would mind the others is not known; nor is what a value was made of, if it was made
+        # of several.
+        blamed = wrong.proven and (direct or not index) and not wrong.leaf.is_scalar
+        if device == UNCHANGED:
+            device = wrong.device if after.untouched(steps) else None
+        elif not index and evidence.branches:
+            device = None
+        operands.append(Operand(wrong.expression, wrong.device, device, blamed))
+    return judge(wanted, operands, complete=_known(evidence))
+
+
+def _known(evidence: Evidence) -> bool:
+    """Whether the device of every operand of the call is known."""
+    return all(
+        one.device is not None or (one.value is not MISSING and not one.held) for one in evidence.leaves
+    )
 
 
 def _sources(evidence: Evidence, made: Iterable[Edit]) -> dict[str, Source]:
@@ -105,11 +176,11 @@ def _function(source: Source, line: int, names: dict[str, Any]) -> types.CodeTyp
     trail = [
         n.name for n in reversed(ups) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
-    held: Any = names.get(trail[0]) if trail else None
+    held: Any = lookup(names, trail[0]) if trail else None
     for name in trail[1:]:
-        if not isinstance(held, type):
+        if not is_class(held):
             break  # a function inside a function is part of its code
-        held = type.__getattribute__(held, "__dict__").get(name)
+        held = lookup(class_entries(held), name)
     if isinstance(held, staticmethod | classmethod):
         held = held.__func__
     if type(held) is types.FunctionType and held.__code__.co_filename == source.path:

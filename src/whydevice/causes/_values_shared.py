@@ -57,7 +57,7 @@ def together(evidence: Evidence, mend: Mend) -> None:
             more = mend_value(evidence, steps)
         except EditError:
             continue
-        if more is None or any(_touches(a, b) for a in more.edits for b in made):
+        if more is None or any(touches(a, b) for a in more.edits for b in made):
             continue
         made += more.edits
     mend.edits = tuple(dict.fromkeys(made))
@@ -99,7 +99,7 @@ def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
     return found
 
 
-def _touches(a: Edit, b: Edit) -> bool:
+def touches(a: Edit, b: Edit) -> bool:
     """Whether two edits change overlapping text, or put something in at the same place."""
     if a.file != b.file:
         return False

@@ -59,7 +59,7 @@ def lines(
         for piece in wrap(fix.reason, width - 6):
             yield (Span("      "), Span(piece, "dim"))
     if fix.verified is False:
-        for piece in wrap("tried under simulation: the script still failed", width - 6):
+        for piece in wrap("not enough: the script still fails with it", width - 6):
             yield (Span("      "), Span(piece, "warn"))
     yield from _rows(rows, digits, width, most, named)
 

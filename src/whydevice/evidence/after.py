@@ -1,0 +1,283 @@
+"""Where a value would be once edits are made: its way is read again, in the edited text.
+
+An edit counts where it changes an expression on the value's way, what a name on it is bound to, or how an
+attribute on it is registered. What the changed expression gives is inferred as everywhere else.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..source import EditError, Source
+from ..types import Edit
+from . import values
+from .infer import NOT_A_TENSOR, Inference
+from .passive import exactly, lookup
+from .scopes import Binding, Scope, bindings_of, dotted, position, reaching
+from .steps import Step
+
+UNCHANGED = "unchanged"
+_MOVES = ("to", "cuda", "cpu")
+_CARRY = (
+    "use",
+    "assign",
+    "parameter",
+    "loop",
+    "item",
+    "attribute",
+    "return",
+    "property",
+    "loader",
+    "library",
+)
+"""Steps over which a value comes as it is, so that it stays where an edit further back puts it."""
+_PLAIN = ("use", "assign", "parameter", "loop", "factory", "constructor", "move")
+"""Steps at which nothing but the code that is seen there decides."""
+
+
+class After:
+    """The sources of an explanation as they would be with the edits."""
+
+    def __init__(
+        self,
+        edits: Sequence[Edit],
+        old: Mapping[str, Source],
+        new: Mapping[str, Source],
+        inference: Inference,
+        modules: Sequence[Any] = (),
+    ) -> None:
+        self.edits, self.old, self.new, self.inference = edits, old, new, inference
+        self.modules = modules
+
+    def device(self, steps: Sequence[Step], wanted: str) -> str | None:
+        """Where the value at the first of its steps would be; UNCHANGED where no edit is on its way, None unknown."""
+        carried = True
+        for index, step in enumerate(steps):
+            if step.scope.source.path in self.new:
+                found = self._at(step, wanted, steps[index - 1] if index else step)
+                if found != UNCHANGED:
+                    return found if carried else None
+            carried = carried and step.kind in _CARRY
+        return UNCHANGED
+
+    def untouched(self, steps: Sequence[Step]) -> bool:
+        """Whether no edit can have to do with a value: they only put text in, and none of its names is in that text.
+
+        Of what comes out of an object or a module that is not known: an edit may change those elsewhere.
+        """
+        if any(step.kind not in _PLAIN for step in steps):
+            return False
+        words = set()
+        for edit in self.edits:
+            if (edit.line, edit.column) != (edit.end_line, edit.end_column):
+                return False
+            words |= set(re.findall(r"[^\W\d]\w*", edit.text))
+        names = {n.id for step in steps for n in ast.walk(step.node) if isinstance(n, ast.Name)}
+        return not words & (names - {"torch", "np", "device"} | {step.name for step in steps})
+
+    def _at(self, step: Step, wanted: str, use: Step) -> str | None:
+        if step.kind == "attribute" and self._registered(step):
+            return wanted if self._moved(step.owner, wanted) else None
+        if not isinstance(step.node, ast.expr):
+            return UNCHANGED
+        name = dotted(step.node)
+        if name is not None:
+            found = self._rebound(name, step)
+            if found != UNCHANGED:
+                return found
+        found = self._changed(step.node, step.scope)
+        if found == UNCHANGED and step.name and isinstance(step.stmt, ast.For | ast.AsyncFor | ast.Assign):
+            return self._below(step, use)
+        return found
+
+    def _moved(self, owner: Any, wanted: str) -> bool:
+        """Whether the rest of a module, or where it has no state of its own a module that it is part of, is there."""
+        if not values.is_module(owner):
+            return False
+        own = values.module_device(owner)
+        if own is not None or values.module_devices(owner):
+            return own == wanted
+        holders = [m for m in self.modules if any(sub is owner for _, sub in values.submodules(m))]
+        return any(values.module_device(m) == wanted for m in holders)
+
+    def _registered(self, step: Step) -> bool:
+        """Whether an edit registers the attribute as a buffer where it is assigned."""
+        pattern = re.compile(rf"\.register_buffer\(\s*[\"']{re.escape(step.name)}[\"']")
+        texts = (
+            self.new[e.file].line(self._line(e.file, step.line)) for e in self.edits if e.file == step.file
+        )
+        return any(pattern.search(text) for text in texts)
+
+    # An expression that became another
+
+    def _changed(self, node: ast.expr, scope: Scope) -> str | None:
+        try:
+            new = self._grown(node, scope)
+            if new is None or self._text(self.new, scope, new) == self._text(self.old, scope, node):
+                return UNCHANGED
+        except EditError:
+            return None
+        return self._infer(new, scope, node)
+
+    def _text(self, sources: Mapping[str, Source], scope: Scope, node: ast.expr) -> str:
+        return sources[scope.source.path].segment(node)
+
+    def _grown(self, node: ast.expr, scope: Scope) -> ast.expr | None:
+        """The expression of the edited text that stands where `node` stood, with a move put behind it."""
+        source, new = scope.source, self.new[scope.source.path]
+        start, end = source.span(node)
+        begin, behind = self._offset(source, start, after=True), self._offset(source, end, after=False)
+        found: ast.expr | None = None
+        for other in ast.walk(new.tree_at(new.line_at(begin))):
+            if isinstance(other, ast.expr) and new.start(other) == begin and new.end(other) == behind:
+                found = other if found is None or type(other) is type(node) else found
+        before = source.parent(node)
+        while found is not None:
+            up = new.parent(found)
+            call = new.parent(up) if isinstance(up, ast.Attribute) and up.attr in _MOVES else None
+            if not isinstance(call, ast.Call) or (
+                isinstance(before, ast.Attribute) and before.attr in _MOVES
+            ):
+                break
+            found = call
+        return found
+
+    # A name that is bound to something else
+
+    def _rebound(self, name: str, step: Step) -> str | None:
+        """The device of what a name that is read at a step is bound to, where an edit changed that."""
+        source, new = step.scope.source, self.new[step.scope.source.path]
+        use = self._twin(step.node, step.scope)
+        scope_node = new.scope(use) if use is not None else None
+        if use is None or scope_node is None:
+            return UNCHANGED
+        was = reaching(source, bindings_of(step.scope.node).get(name, []), step.node)
+        now = reaching(new, bindings_of(scope_node).get(name, []), use)
+        if now is None or (was is not None and _same(was, now)):
+            return UNCHANGED
+        if not _always(new, now.stmt, use):
+            return None
+        return self._value_of(now, step.scope, step.node)
+
+    def _below(self, step: Step, use: Step) -> str | None:
+        """A statement put below a loop's head or an unpacking and before the use, which binds the step's name anew."""
+        assert isinstance(step.stmt, ast.stmt)
+        source, new = step.scope.source, self.new[step.scope.source.path]
+        start = self._offset(source, source.start(step.stmt), after=True)
+        line = new.line_at(start)
+        stmt = next(
+            (
+                s
+                for s in ast.walk(new.tree_at(line))
+                if type(s) is type(step.stmt) and isinstance(s, ast.stmt) and new.start(s) == start
+            ),
+            None,
+        )
+        if stmt is None:
+            return UNCHANGED
+        read = self._twin(use.node, use.scope) if use.scope is step.scope and use is not step else None
+        if read is None:
+            return UNCHANGED
+        known = {ast.dump(b.stmt) for b in bindings_of(step.scope.node).get(step.name, [])}
+        own = ast.dump(stmt)
+        for binding in bindings_of(new.scope(stmt)).get(step.name, []):
+            text = ast.dump(binding.stmt)
+            follows = new.parent(binding.stmt) in (stmt, new.parent(stmt)) and (
+                start_of(stmt) < binding.position < position(read)
+            )
+            if text not in known and text != own and follows and not isinstance(binding.stmt, ast.For):
+                return self._value_of(binding, step.scope, step.node)
+        return UNCHANGED
+
+    def _value_of(self, binding: Binding, scope: Scope, at: ast.AST) -> str | None:
+        value: Any = binding.value
+        for index in binding.path:
+            if not isinstance(value, ast.Tuple | ast.List) or index >= len(value.elts):
+                return None
+            value = value.elts[index]
+        return self._infer(value, scope, at) if isinstance(value, ast.expr) else None
+
+    # Common
+
+    def _infer(self, node: ast.expr, scope: Scope, at: ast.AST) -> str | None:
+        """The device of an expression of the edited text, read as if it stood at a place of the old one."""
+        self._refuse(node, scope, at)
+        made = copy.deepcopy(node)
+        parent = scope.source.parent(at)
+        if parent is not None:
+            scope.source.adopt(made, parent)
+        for each in ast.walk(made):
+            for child in ast.iter_child_nodes(each):
+                scope.source.adopt(child, each)
+            if isinstance(each, ast.expr | ast.keyword):
+                ast.copy_location(each, at)
+        if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _MOVES:
+            found = self.inference.moved_to(made, scope)
+        else:
+            found = self.inference.device(made, scope)
+        return None if found == NOT_A_TENSOR else found
+
+    def _refuse(self, node: ast.expr, scope: Scope, at: ast.AST) -> None:
+        """Raise EditError for a move of what has none: a dict, list or tuple."""
+        func = node.func if isinstance(node, ast.Call) else None
+        if (
+            not isinstance(func, ast.Attribute)
+            or func.attr not in _MOVES
+            or not isinstance(func.value, ast.Name)
+        ):
+            return
+        held = lookup(scope.locals, func.value.id) if scope.frame is not None else None
+        if exactly(held, dict, list, tuple):
+            raise EditError(f"`{func.value.id}` has no `.{func.attr}()`")
+
+    def _twin(self, node: ast.AST, scope: Scope) -> ast.AST | None:
+        """The same node in the edited text."""
+        source, new = scope.source, self.new[scope.source.path]
+        try:
+            begin = self._offset(source, source.span(node)[0], after=True)  # type: ignore[arg-type]
+            tree = new.tree_at(new.line_at(begin))
+        except EditError:
+            return None
+        for other in ast.walk(tree):
+            if type(other) is type(node) and new.start(other) == begin:  # type: ignore[arg-type]
+                if ast.dump(other) == ast.dump(node):
+                    return other
+        return None
+
+    def _offset(self, source: Source, offset: int, *, after: bool) -> int:
+        """An offset in the edited text; of what was put in just there, `after` or before it."""
+        moved = offset
+        for edit in self.edits:
+            if edit.file != source.path:
+                continue
+            start, end = source.offset(edit.line, edit.column), source.offset(edit.end_line, edit.end_column)
+            if end < offset or (end == offset and (after or start < end)):
+                moved += len(edit.text) - (end - start)
+        return moved
+
+    def _line(self, path: str, line: int) -> int:
+        source = self.old[path]
+        return self.new[path].line_at(self._offset(source, source.offset(line, 0), after=True))
+
+
+def start_of(node: ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _same(one: Binding, other: Binding) -> bool:
+    """Whether two bindings are the same statement in two texts."""
+    if one.kind in ("loop", "with") and other.kind == one.kind:
+        return (
+            one.value is not None and other.value is not None and ast.dump(one.value) == ast.dump(other.value)
+        )
+    return ast.dump(one.stmt) == ast.dump(other.stmt)
+
+
+def _always(source: Source, statement: ast.AST, use: ast.AST) -> bool:
+    """Whether a use is reached only past a statement: they stand in the same block, or the use deeper."""
+    parent = source.parent(statement)
+    return parent is not None and parent in list(source.ancestors(use))

@@ -1,0 +1,173 @@
+"""A fix is judged before it is run: true only where the edited call passes, false where it cannot."""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+from pathlib import Path
+
+import pytest
+
+from whydevice import messages
+from whydevice.edits import plan
+from whydevice.evidence.collect import collect
+from whydevice.explain import explain
+from whydevice.propose import judged
+from whydevice.simulate import simulate_cuda
+from whydevice.source import Source
+from whydevice.types import Edit
+from whydevice.verify import Operand, Verdict, judge
+
+HEAD = "import torch\nfrom torch import nn\ndevice = torch.device('cuda')\n"
+
+NAMES = "x = torch.ones(3)\nw = torch.ones(3, device=device)\nif w.numel() > 9:\n    pass\ny = x + w\n"
+FACTORY = """\
+def noise(x):
+    eps = torch.randn(3)
+    return x + eps
+noise(torch.ones(3, device=device))
+"""
+LOOP = """\
+model = nn.Linear(3, 2).to(device)
+for x, y in [(torch.ones(4, 3), torch.ones(4))]:
+    out = model(x)
+"""
+CLASS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.scale = torch.ones(3)
+    def forward(self, x):
+        return self.fc(x) * self.scale
+net = Net().to(device)
+net(torch.ones(2, 3, device=device))
+"""
+CALL = """\
+def add(a, b):
+    return a + b
+add(torch.ones(3, device=device), torch.ones(3))
+"""
+BOTH = "a = torch.ones(3)\nb = torch.ones(3)\nw = torch.ones(3, device=device)\ny = torch.stack([a, w, b])\n"
+DISCARDED = "x = torch.ones(3)\nx.to(device)\ny = x + torch.ones(3, device=device)\n"
+STRAY = "w = torch.ones(3, device=device)\ny = w.cpu() + w\n"
+HELD = "t = torch.ones(3)\nbox = {'t': t}\nw = torch.ones(3, device=device)\ny = box['t'] + w\n"
+
+CASES = [
+    ("appended", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3).to(device)\n", True),
+    ("cuda call", NAMES, "y = x + w", "y = x.cuda() + w", True),
+    ("keyword", NAMES, "ones(3)\n", "ones(3, device=device)\n", True),
+    ("string", NAMES, "ones(3)\n", "ones(3, device='cuda')\n", True),
+    ("like", NAMES, "y = x + w", "y = torch.zeros_like(w) + w", True),
+    ("device of another", NAMES, "y = x + w", "y = x.to(w.device) + w", True),
+    ("line below", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3)\nx = x.to(device)\n", True),
+    ("to where it was", NAMES, "y = x + w", "y = x.to('cpu') + w", False),
+    ("dtype only", NAMES, "y = x + w", "y = x.to(torch.float64) + w", False),
+    ("another name", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3)\nz = x.to(device)\n", None),
+    ("result discarded", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3)\nx.to(device)\n", None),
+    ("too late", NAMES, "y = x + w\n", "y = x + w\nx = x.to(device)\n", None),
+    ("in a branch", NAMES, "    pass\n", "    x = x.to(device)\n", None),
+    ("the right one", NAMES, "torch.ones(3, device=device)", "torch.ones(3, device=device).cuda()", False),
+    ("factory", FACTORY, "randn(3)", "randn(3, device=x.device)", True),
+    ("factory, not at its use", FACTORY, "randn(3)", "randn(3, dtype=torch.float64)", False),
+    ("like in a function", FACTORY, "torch.randn(3)", "torch.randn_like(x)", True),
+    ("returned", FACTORY, "return x + eps", "return x + eps.to(x)", True),
+    ("loop", LOOP, "    out", "    x, y = x.to(device), y.to(device)\n    out", True),
+    ("loop, the other", LOOP, "    out", "    y = y.to(device)\n    out", None),
+    ("buffer", CLASS, "self.scale = torch.ones(3)", "self.register_buffer('scale', torch.ones(3))", True),
+    ("other buffer", CLASS, "self.scale = ", "self.register_buffer('other', torch.ones(3))\n        self.scale = ", None),
+    ("argument", CALL, "torch.ones(3))", "torch.ones(3).to(device))", True),
+    ("argument, the other", CALL, "torch.ones(3, device=device), ", "torch.ones(3, device=device).cuda(), ", False),
+    ("parameter", CALL, "return a + b", "return a + b.to(a.device)", True),
+    ("assigned", DISCARDED, "x.to(device)", "x = x.to(device)", True),
+    ("stray", STRAY, "w.cpu()", "w", True),
+]  # fmt: skip
+
+
+def verdict(tmp_path: Path, text: str, old: str, new: str) -> Verdict:
+    before = HEAD + text
+    assert before.count(old) >= 1
+    at = before.rindex(old)
+    after = before[:at] + new + before[at + len(old) :]
+    path = str(tmp_path / "script.py")
+    Path(path).write_text(before)
+    linecache.clearcache()
+    with simulate_cuda(1):
+        try:
+            exec(compile(before, path, "exec"), {"__name__": "__main__", "__file__": path})
+        except RuntimeError as error:
+            read = messages.read("RuntimeError", str(error))
+            assert read is not None
+            evidence = collect(error, read)
+            source = evidence.sources.get(path)
+            made = tuple(_edits(path, source, after))
+            assert plan(made, {path: source})[path] == after
+            try:
+                return judged(evidence, made, {path: source})
+            finally:
+                evidence.release()
+    raise AssertionError("the devices agreed")
+
+
+def _edits(path: str, source: Source, after: str) -> list[Edit]:
+    matcher = difflib.SequenceMatcher(None, source.text, after, autojunk=False)
+    return [
+        source.edit(i1, i2, after[j1:j2]) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+    ]
+
+
+@pytest.mark.parametrize(("text", "old", "new", "passes"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_the_edited_call_is_judged(
+    text: str, old: str, new: str, passes: bool | None, tmp_path: Path
+) -> None:
+    assert verdict(tmp_path, text, old, new).passes is passes
+
+
+@pytest.mark.parametrize(("text", "old", "new", "passes"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_what_is_judged_is_what_happens(text: str, old: str, new: str, passes: bool | None) -> None:
+    before = HEAD + text
+    at = before.rindex(old)
+    code = compile(before[:at] + new + before[at + len(old) :], "edited", "exec")
+    with simulate_cuda(1):
+        try:
+            exec(code, {"__name__": "__main__"})
+            passed = True
+        except RuntimeError:
+            passed = False
+    assert passes is None or passed is passes
+
+
+def test_what_would_still_fail_is_mended_by_the_same_fix(tmp_path: Path) -> None:
+    """The cause is about `x` alone; `z` would fail next."""
+    text = HEAD + "w = torch.ones(3, device=device)\nx = torch.ones(3)\nx.to(device)\n"
+    text += "z = torch.ones(3)\ny = torch.addcmul(w, x, z)\n"
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    linecache.clearcache()
+    with simulate_cuda(1):
+        try:
+            exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+        except RuntimeError as error:
+            found = explain(error)
+            assert found is not None
+        [fix] = found.fixes
+        assert (found.cause.name, fix.verified) == ("to-result-discarded", True)
+        mended = plan(fix.edits)[str(path)]
+        assert "x = x.to(device)" in mended
+        exec(compile(mended, str(path), "exec"), {"__name__": "__main__"})
+
+
+def test_one_of_two_is_not_proven_enough(tmp_path: Path) -> None:
+    assert verdict(tmp_path, BOTH, "a = torch.ones(3)", "a = torch.ones(3).cuda()").passes is not True
+    assert verdict(tmp_path, HELD, "torch.ones(3)\nbox", "torch.ones(3).cuda()\nbox").passes is not False
+
+
+def test_the_verdict() -> None:
+    moved, stays = Operand("x", "cpu", "cuda:0", True), Operand("y", "cpu", "cpu", True)
+    gone, minor = Operand("z", "cpu", None, True), Operand("n", "cpu", "cpu")
+    assert judge("cuda:0", [moved], complete=True) == Verdict(True)
+    assert judge("cuda:0", [moved], complete=False) == Verdict(None)
+    assert judge("cuda:0", [moved, stays], complete=True) == Verdict(False, ("y",))
+    assert judge("cuda:0", [moved, gone], complete=True) == Verdict(None)
+    assert judge("cuda:0", [moved, minor], complete=True) == Verdict(None, ("n",))
+    assert judge("cuda:0", [], complete=True) == Verdict(None)
