@@ -78,8 +78,10 @@ def write(explanation: Explanation, stream: Any, full: Callable[[], None]) -> No
 
 def line(explanation: Explanation, reporter: str) -> str:
     """The one line of a rank that does not report in full."""
+    from ..render.tree import clean
+
     cause = f" [{explanation.cause.name}]" if explanation.cause else ""
-    return f"whydevice: rank {rank()}: {explanation.headline}{cause}; {reporter} reports in full"
+    return clean(f"whydevice: rank {rank()}: {explanation.headline}{cause}; {reporter} reports in full")
 
 
 def _reporter(local: int, told: _Signal) -> str | None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.passive import shown_key
 from ..evidence.ways import Gap
 from ._finding import Finding
 from ._partly import gap_of, mend_gap
@@ -54,7 +55,10 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _note(gap: Gap) -> str:
-    key = next((f"`{link.key}`" for link in gap.way if type(link.key) is str), "this one")
+    key = next(
+        (f"`{link.key}`" for link in gap.way if type(link.key) is str and shown_key(link.key) != "[...]"),
+        "this one",
+    )
     notes = {
         "element": "what stands beside it is moved here, this is not",
         "condition": "moves the others only: this test leaves it out",

@@ -6,6 +6,7 @@ Answers a device as PyTorch prints it, `NOT_A_TENSOR`, or None when it cannot be
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import types
 from typing import Any
@@ -19,6 +20,7 @@ from .sources import Sources
 
 NOT_A_TENSOR = "not a tensor"
 MOST_DEPTH = 16
+_DEVICE = re.compile(r"(?:cpu|cuda|meta|mps|xpu|xla|npu|hpu)(?::\d{1,3})?")
 
 
 def canonical(device: object) -> str | None:
@@ -31,8 +33,7 @@ def canonical(device: object) -> str | None:
         return None
     if text == "cuda":
         return f"cuda:{current_index()}"
-    kind = text.partition(":")[0]
-    return text if kind in ("cpu", "cuda", "meta", "mps", "xpu", "xla", "npu", "hpu") else None
+    return text if _DEVICE.fullmatch(text) else None
 
 
 def current_index() -> int:
