@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from processes import outcome, run, why
+from processes import environment, outcome, run, why
 
 SCRIPT = """\
 import {module}
@@ -74,9 +75,108 @@ def test_a_child_that_cannot_find_whydevice_still_starts(tmp_path: Path) -> None
     assert outcome(why("script.py", cwd=tmp_path)) == ("in\n0\n", "", 0)
 
 
-def test_what_frameworks_send_to_the_parent_is_explained_there_once() -> None:
-    folder = Path(__file__).parent / "data" / "frameworks"
-    for name in ("dataloader_worker.py", "spawned_rank.py"):
-        done = why(name, cwd=folder)
-        assert done.stderr.count("\nwhydevice: ") == 1, name
-        assert done.returncode == 1
+HANDED_ON = """\
+import whydevice, sys, torch
+import multiprocessing as mp
+from concurrent.futures import ProcessPoolExecutor
+from torch.utils.data import DataLoader
+import torch.multiprocessing
+
+table = torch.ones(4, 3, device="meta")
+
+def predict(x):
+    return table.numpy()[x]  # an error that is quickly raised, unlike that of an operation
+
+class Rows:
+    def __len__(self): return 2
+    def __getitem__(self, i): return predict(i)
+
+def pool(how):
+    with mp.get_context(how).Pool(1) as pool: pool.map(predict, [1])
+
+def executor(how):
+    with ProcessPoolExecutor(1, mp_context=mp.get_context(how)) as pool: list(pool.map(predict, [1]))
+
+def loader(how):
+    list(DataLoader(Rows(), num_workers=1, multiprocessing_context=how))
+
+def processes(how):
+    torch.multiprocessing.start_processes(predict, nprocs=1, start_method=how)
+
+if __name__ == "__main__":
+    for call in sys.argv[2:]:
+        try:
+            globals()[call](sys.argv[1])
+        except Exception as exc:
+            sys.excepthook(type(exc), exc, exc.__traceback__)
+"""
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_what_a_child_hands_on_is_explained_once_from_its_own_frames(
+    how: str, everywhere: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(HANDED_ON)
+    calls = ["pool", "executor", "loader", "processes"]
+    env = environment(OMP_NUM_THREADS="1", **({"WHYDEVICE": "everywhere"} if everywhere else {}))
+    done = run("script.py", how, *calls, cwd=tmp_path, env=env)
+    said = re.findall(r"^whydevice: (.*)", done.stderr, re.M)
+    assert len(said) == len(calls), done.stderr
+    assert all(line.startswith("`table` is on meta") for line in said)
+
+
+def test_an_explanation_travels_with_a_pickled_exception(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        """\
+import pickle, subprocess, sys, torch, whydevice
+def fails():
+    here = torch.ones(3, device="meta")
+    here.numpy()
+try:
+    fails()
+except TypeError as exc:
+    whydevice.explain(exc)
+    data = pickle.dumps(exc)
+# Without whydevice it loads all the same.
+subprocess.run([sys.executable, "-I", "-c", "import pickle, sys; print(repr(pickle.load(sys.stdin.buffer)))"],
+               input=data, check=True)
+copy = pickle.loads(data)
+print(whydevice.explain(copy).culprit.expression)
+vars(copy)["__whydevice__"] = pickle.dumps(whydevice.guard.listeners)
+print(whydevice.explain(copy).culprit)
+"""
+    )
+    done = run("script.py", cwd=tmp_path)
+    first, expression, without = done.stdout.splitlines()
+    assert first.startswith("TypeError(")
+    assert expression == "here"
+    assert without == "None", done.stderr
+
+
+def test_the_text_of_our_own_block_is_not_read_again() -> None:
+    from whydevice.explain import text_of
+
+    message = "Expected all tensors to be on the same device"
+    assert text_of(RuntimeError(message + "\n\nwhydevice: `x` is on cpu\n")) == message + "\n"
+    assert text_of(RuntimeError(message)) == message
+
+
+def test_a_replica_of_dataparallel_is_explained_from_its_own_frames(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.table = torch.ones(4)
+    def forward(self, x):
+        return self.fc(x) * self.table
+nn.DataParallel(Net().cuda(), [0, 1])(torch.ones(4, 4).cuda())
+"""
+    )
+    done = why("--simulate-cuda=2", "script.py", cwd=tmp_path)
+    assert "Caught RuntimeError in replica 0 on device 0" in done.stderr
+    assert "\nwhydevice: `self.table` is on cpu" in done.stderr

@@ -138,6 +138,7 @@ def test_it_imports_no_torch_and_uninstalls(tmp_path: Path) -> None:
         import sys, traceback
         before = traceback.TracebackException.__init__, list(sys.meta_path)
         import whydevice
+        assert len(sys.meta_path) == len(before[1]) + 1
         assert "torch" not in sys.modules
         whydevice.install(everywhere=True)
         assert len(sys.meta_path) == len(before[1]) + 1
@@ -147,11 +148,11 @@ def test_it_imports_no_torch_and_uninstalls(tmp_path: Path) -> None:
         import torch
         from torch.nn.modules import module
         assert len(module._global_forward_hooks) == 1
-        assert sys.meta_path == before[1]
         whydevice.install(everywhere=True)
         assert len(module._global_forward_hooks) == 1
         whydevice.uninstall()
         assert not module._global_forward_hooks
+        assert sys.meta_path == before[1]
         """,
     )
     assert outcome(done) == ("", "", 0)

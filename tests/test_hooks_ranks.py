@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -119,13 +120,20 @@ sys.stdin.read(1)
 shifted(3)
 """
 )
+LINGERS = """\
+try:
+    shifted(3)
+except RuntimeError as exc:
+    sys.excepthook(type(exc), exc, exc.__traceback__)
+"""
 
 
 class _Rank:
     """A process that is a rank of a run of eight."""
 
     def __init__(self, folder: Path, rank: int, patience: float, *, slow: bool = False) -> None:
-        (folder / "rank.py").write_text(RANK)
+        if not (folder / "rank.py").exists():
+            (folder / "rank.py").write_text(RANK)
         env = environment(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="8", MASTER_PORT=str(folder))
         self.process = subprocess.Popen(
             [sys.executable, "rank.py", str(patience), *["slow"] * slow],
@@ -150,10 +158,13 @@ class _Rank:
 
     def said(self) -> str:
         """The line that it said in the end."""
-        _, error = self.process.communicate(timeout=60)
-        assert self.process.returncode == 1
-        [line] = [line for line in error.splitlines() if line.startswith("whydevice: ")]
-        return line.removeprefix("whydevice: ")
+        assert self.process.stderr is not None
+        [line] = [line for line in self.process.stderr if line.startswith("whydevice: ")]
+        return line.removeprefix("whydevice: ").strip()
+
+    def ends(self) -> int:
+        self.process.communicate()
+        return self.process.returncode
 
 
 FULL = "an explanation"
@@ -171,10 +182,15 @@ def _started(folder: Path, patience: float, *numbers: int, slow: int = -1) -> li
 @linux
 @pytest.mark.parametrize("patience", [0, 0.01, 60])
 def test_whenever_they_fail_exactly_one_reports(patience: float, tmp_path: Path) -> None:
+    # None ends before all have failed and said what they say.
+    (tmp_path / "rank.py").write_text(
+        RANK.replace("shifted(3)\n", LINGERS + "os.close(2)\nsys.stdin.read(1)\nsys.exit(1)\n")
+    )
     ranks = _started(tmp_path, patience, 3, 0, 2, 1)
     for rank in ranks:
         rank.go()
     said = [rank.said() for rank in ranks]
+    assert [rank.ends() for rank in ranks] == [1] * 4
     assert said.count(FULL) == 1, said
     if patience == 60:
         assert said[1] == FULL
@@ -205,6 +221,7 @@ def test_a_rank_that_is_told_to_end_while_it_waits_reports_at_once(tmp_path: Pat
         pass
     rank.process.terminate()
     assert rank.said() == FULL
+    assert rank.ends() == 1
 
 
 @linux
@@ -216,7 +233,7 @@ def test_when_the_reporter_is_killed_another_rank_reports(tmp_path: Path) -> Non
     other.traceback()
     reporter.process.kill()
     assert other.said() == FULL
-    reporter.process.communicate()
+    assert (other.ends(), reporter.ends()) == (1, -signal.SIGKILL)
 
 
 @linux
@@ -237,17 +254,10 @@ def test_a_rank_reports_all_its_errors_or_none(tmp_path: Path) -> None:
 def test_mpirun(tmp_path: Path) -> None:
     if shutil.which("mpirun") is None:
         pytest.skip("mpirun is not installed")
-    (tmp_path / "script.py").write_text(RANK.replace("sys.stdin.read(1)\nshifted", "shifted"))
-    command = [
-        "mpirun",
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "-n",
-        "3",
-        sys.executable,
-        "script.py",
-        "60",
-    ]
+    wait = "open(os.environ['OMPI_COMM_WORLD_RANK'], 'w').close()\n"
+    wait += "while not all(map(os.path.exists, '012')): time.sleep(0.01)\nsys.exit(1)\n"
+    (tmp_path / "script.py").write_text(RANK.replace("sys.stdin.read(1)\nshifted(3)\n", LINGERS + wait))
+    command = [*"mpirun --allow-run-as-root --oversubscribe -n 3".split(), sys.executable, "script.py", "60"]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
     )

@@ -56,9 +56,9 @@ def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None
 
 
 def text_of(exc: BaseException) -> str:
-    """The text of an exception, without calling a `__str__` of the user's."""
+    """The text of an exception, as PyTorch wrote it, without calling a `__str__` of the user's."""
     args = BaseException.args.__get__(exc)  # type: ignore[attr-defined]
-    return args[0] if args and type(args[0]) is str else ""
+    return messages.own_text(args[0]) if args and type(args[0]) is str else ""
 
 
 def _bare_assert(exc: BaseException) -> DeviceError | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 
 from .catch.prune import linked, prune
 
@@ -49,12 +49,14 @@ class Settings:
 
 settings = Settings()
 _writing = allocate_lock()
+_explaining: set[int] = set()
+"""Threads at work: an object that dies meanwhile, and fails in its finalizer, must not start us again."""
 
 
 class Mark:
     """What we know of an exception, kept on it: plain data, so that it holds no frame alive.
 
-    It pickles as None: an exception that travels to a process without whydevice must still load there.
+    It pickles as bytes or None: an exception that travels to a process without whydevice must load there.
     """
 
     __slots__ = ("explained", "explanation", "shown")
@@ -65,7 +67,11 @@ class Mark:
         self.shown = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(None), ())
+        if self.explanation is None:
+            return (type(None), ())
+        from .catch.carried import pack
+
+        return (bytes, (pack(self.explanation),))
 
 
 def enabled() -> bool:
@@ -81,7 +87,13 @@ def mark_of(exc: BaseException) -> Mark | None:
 def _marked(exc: BaseException) -> Mark:
     mark = mark_of(exc)
     if mark is None:
+        brought = _DICT.__get__(exc).get(_MARK)
         mark = _DICT.__get__(exc)[_MARK] = Mark()
+        if type(brought) is bytes:
+            from .catch.carried import unpack
+
+            mark.explanation = unpack(brought)
+            mark.explained = mark.explanation is not None
     return mark
 
 
@@ -110,14 +122,15 @@ def _is_exception(exc: object) -> TypeGuard[BaseException]:
     return issubclass(type(exc), BaseException)
 
 
-def suspect(exc: object) -> bool:
+def suspect(exc: object, *, alone: bool = False) -> bool:
     """True when `exc` may be a device error: torch is loaded and a word in its text hints at a device.
 
-    Reads `args` only; a user's `__str__` is not called.
+    With `alone`, the exceptions that it is tied to do not count. Reads `args` only; a user's `__str__` is
+    not called.
     """
     if not _is_exception(exc) or "torch" not in sys.modules:
         return False
-    for each in linked(exc, everything=False):
+    for each in (exc,) if alone else linked(exc, everything=False):
         for text in _ARGS.__get__(each):
             if type(text) is str:
                 low = (text if len(text) <= 2 * _TEXT else text[:_TEXT] + text[-_TEXT:]).lower()
@@ -156,6 +169,9 @@ def _with_room(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseExcep
 
 def tidy(exc: BaseException) -> None:
     """Take our entries out of the traceback of `exc`, before the hook that prints it runs."""
+    notes = sys.modules.get("whydevice.catch.everywhere")
+    if notes is not None:
+        attempt(notes.drop_repeated, exc)
     if not any(name in sys.modules for name in _IN_TRACEBACKS):
         return
     _, failure = attempt(prune, exc)
@@ -168,22 +184,26 @@ def explain(exc: BaseException) -> Explanation | None:
     if not suspect(exc):
         return None
     mark = _marked(exc)
-    if not mark.explained:
+    thread = get_ident()
+    if not mark.explained and thread not in _explaining:
         mark.explained = True
+        _explaining.add(thread)
         try:
             mark.explanation, failure = _with_room(_pipeline, exc)
             if failure is not None:
                 complain(failure)
         finally:
+            _explaining.discard(thread)
             failure = None
             del exc
     return mark.explanation
 
 
 def _pipeline(exc: BaseException) -> Explanation | None:
+    from .catch.carried import find
     from .explain import explain
 
-    explanation: Explanation | None = explain(exc)
+    explanation: Explanation | None = find(exc) or explain(exc)
     return explanation
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 def install(*, everywhere: bool = False) -> None:
     """Explain device errors wherever this process prints them. Calling it twice does no harm.
@@ -13,11 +17,14 @@ def install(*, everywhere: bool = False) -> None:
     on it as a note, so that frameworks that only format tracebacks show it too.
     """
     global _installed
-    from . import excepthook, threads
+    from . import excepthook, reporters, threads
+    from .loading import when_loaded
 
     _installed = True
     excepthook.install()
     threads.install()
+    reporters.install()
+    when_loaded("torch._utils", _carry)
     _watch_children()
     if "IPython" in sys.modules:
         from . import notebook
@@ -27,6 +34,12 @@ def install(*, everywhere: bool = False) -> None:
         from . import everywhere as notes
 
         notes.install()
+
+
+def _carry(_: ModuleType) -> None:
+    from . import carried
+
+    carried.install()
 
 
 _installed = False
@@ -52,12 +65,15 @@ def _child() -> None:
 def uninstall() -> None:
     """Put back every hook that is still ours."""
     global _installed
-    from . import excepthook, threads
+    from . import excepthook, reporters, threads
+    from .loading import forget
 
     _installed = False
     excepthook.uninstall()
     threads.uninstall()
-    for name in ("notebook", "everywhere"):
+    reporters.uninstall()
+    forget(_carry)
+    for name in ("notebook", "everywhere", "carried"):
         module = sys.modules.get(f"{__name__}.{name}")
         if module is not None:
             module.uninstall()

@@ -4,7 +4,7 @@ A child prints the error of its target itself (`Process Process-1:` and the trac
 follows. A spawned child starts anew: a script that imports whydevice installs it again when the child
 imports the script, and under `python -m whydevice` the parent's choices come along with the
 authentication key, which each child is sent first. DataLoader workers and `torch.multiprocessing.spawn`
-hand the text of the error to the parent, which explains it there.
+hand the text of the error to the parent, and pools the exception; the explanation goes with them.
 """
 
 from __future__ import annotations
@@ -40,11 +40,20 @@ def watch() -> None:
 
 
 def _begin(_: _Registered) -> None:
-    if not hasattr(traceback.print_exc, "__whydevice__"):
-        traceback.print_exc = _explaining(traceback.print_exc)
+    wrappers = {"print_exc": _explaining, "format_exc": _appending, "format_exception": _preparing}
+    for name, wrap in wrappers.items():
+        function = getattr(traceback, name)
+        if not hasattr(function, "__whydevice__"):
+            wrapped = wrap(function)
+            wrapped.__whydevice__ = function
+            setattr(traceback, name, wrapped)
+            if name in vars(executor := sys.modules.get("concurrent.futures.process", traceback)):
+                setattr(executor, name, wrapped)  # it has taken the function by its name
 
 
 def _explaining(print_exc: Any) -> Any:
+    """`traceback.print_exc`, by which a child prints the error of its target."""
+
     @functools.wraps(print_exc)
     def explaining(*args: Any, **kwargs: Any) -> None:
         exc = sys.exc_info()[1]
@@ -54,8 +63,42 @@ def _explaining(print_exc: Any) -> Any:
             guard.show(exc)
             del exc
 
-    explaining.__whydevice__ = print_exc  # type: ignore[attr-defined]
     return explaining
+
+
+def _appending(format_exc: Any) -> Any:
+    """`traceback.format_exc`, by which torch.multiprocessing.spawn tells its parent."""
+
+    @functools.wraps(format_exc)
+    def appending(*args: Any, **kwargs: Any) -> Any:
+        exc = sys.exc_info()[1]
+        try:
+            parts = [format_exc(*args, **kwargs)]
+            guard.show(exc, lambda explanation: parts.append(f"\n{explanation}\n"))
+        finally:
+            del exc
+        return "".join(parts)
+
+    return appending
+
+
+def _preparing(format_exception: Any) -> Any:
+    """`traceback.format_exception`, by which pools begin to hand an exception to their parent.
+
+    It is explained while its frames are there; the pickled exception brings the explanation along.
+    """
+
+    @functools.wraps(format_exception)
+    def preparing(exc: Any, *args: Any, **kwargs: Any) -> Any:
+        value = args[0] if args else kwargs.get("value", exc)
+        try:
+            if isinstance(value, BaseException):
+                guard.explain(value)
+            return format_exception(exc, *args, **kwargs)
+        finally:
+            del exc, value, args, kwargs
+
+    return preparing
 
 
 def plant(settings: dict[str, Any]) -> None:

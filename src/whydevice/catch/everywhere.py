@@ -23,13 +23,17 @@ from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import guard
-from .loading import forget, waiting, when_loaded
+from .loading import forget, when_loaded
 
 if TYPE_CHECKING:
     from ..types import Explanation
 
 _MODULE = "torch.nn.modules.module"
+_OURS = "\nwhydevice: "
 _TRACEBACK = BaseException.__dict__["__traceback__"]
+_CAUSE = BaseException.__dict__["__cause__"]
+_DICT = BaseException.__dict__["__dict__"]
+_ARGS = BaseException.__dict__["args"]
 _handles: list[Any] = []
 _Formatted = traceback.TracebackException
 
@@ -38,7 +42,7 @@ def install() -> None:
     """Register the hook, now or when torch is imported. torch itself is not imported here."""
     if not hasattr(_Formatted.__init__, "__whydevice__"):
         _Formatted.__init__ = _noting(_Formatted.__init__)  # type: ignore[method-assign]
-    if not _handles and not waiting(_register):
+    if not _handles:
         when_loaded(_MODULE, _register)
 
 
@@ -102,11 +106,28 @@ def _noting(init: Any) -> Any:
     def noting(self: Any, exc_type: Any, exc_value: Any, exc_traceback: Any, **options: Any) -> None:
         # With `_seen` it is made for the cause or context of another, which was looked at already.
         if options.get("_seen") is None and isinstance(exc_value, BaseException):
+            guard.attempt(drop_repeated, exc_value)
             guard.show(exc_value, functools.partial(note, exc_value))
         init(self, exc_type, exc_value, exc_traceback, **options)
 
     noting.__whydevice__ = init  # type: ignore[attr-defined]
     return noting
+
+
+def drop_repeated(exc: BaseException) -> None:
+    """Take our note from `exc` where the text of its cause has it: a pool sends its parent both."""
+    notes = _DICT.__get__(exc).get("__notes__")
+    cause = _CAUSE.__get__(exc)
+    if type(notes) is not list or cause is None:
+        return
+    said = [text for text in _ARGS.__get__(cause) if type(text) is str]
+    notes[:] = [
+        each
+        for each in notes
+        if not (type(each) is str and each.startswith(_OURS) and any(each in text for text in said))
+    ]
+    if not notes:
+        del _DICT.__get__(exc)["__notes__"]
 
 
 def note(exc: BaseException, explanation: Explanation) -> None:

@@ -34,7 +34,9 @@ def _unraisable_hook(previous: Any) -> Any:
         try:
             previous(unraisable)
         finally:
-            guard.show(unraisable.exc_value)
+            # What it was raised while handling is not printed here, and not its cause.
+            if guard.suspect(unraisable.exc_value, alone=True):
+                guard.show(unraisable.exc_value)
             del unraisable
 
     unraisablehook.__whydevice__ = previous  # type: ignore[attr-defined]

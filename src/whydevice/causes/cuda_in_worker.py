@@ -37,19 +37,18 @@ def find(evidence: Evidence) -> Finding | None:
     message = evidence.error.message
     if "Cannot re-initialize CUDA in forked subprocess" not in message:
         return None
-    place = next(
-        (p for p in reversed(frames_in_text(message)) if not is_library(p.file) and not is_ours(p.file)), None
-    )
-    if place is None:
+    found = _place(evidence, message)
+    if found is None:
         return None
-    source = evidence.sources.get(place.file)
+    file, line = found
+    source = evidence.sources.get(file)
     if source is None:
         return None
-    statement = source.statement_at(source.tree_at(place.line), place.line)
+    statement = source.statement_at(source.tree_at(line), line)
     node = source.scope(statement) if statement is not None else None
     if statement is None or node is None:
         return None
-    names = next((s.globals for s in evidence.scopes if s.source.path == place.file), {})
+    names = next((s.globals for s in evidence.scopes if s.source.path == file), {})
     scope = Scope(source, node, names)
     moves = _moves(scope)
     here = [m for m in moves if source.statement(m) is statement]
@@ -61,12 +60,21 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=scope,
         root_note="runs in a worker, where CUDA cannot be used",
     )
-    if here and not is_library(place.file) and is_regular_file(place.file):
+    if here and not is_library(file) and is_regular_file(file):
         made = tuple(e for m in moves for e in edits.delete_method_call(scope.source, m))
         finding.mends.append(
             Mend("leave it on the CPU in the worker; the training loop moves the batch", made, here[0], scope)
         )
     return finding
+
+
+def _place(evidence: Evidence, message: str) -> tuple[str, int] | None:
+    """The innermost line of the user's in the worker: from its frames, else from the text that it sent."""
+    if any(f.function == "_worker_loop" and f.library for f in evidence.frames):
+        own = [f for f in evidence.frames if not f.library]
+        return (own[-1].path, own[-1].line) if own else None
+    places = [p for p in frames_in_text(message) if not is_library(p.file) and not is_ours(p.file)]
+    return (places[-1].file, places[-1].line) if places else None
 
 
 def _moves(scope: Scope) -> list[ast.Call]:

@@ -12,7 +12,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..types import DeviceError, Place
 
-__all__ = ["argument_device", "frames_in_text", "inner", "op_of", "read", "versions", "wanted_side"]
+__all__ = [
+    "argument_device",
+    "frames_in_text",
+    "inner",
+    "op_of",
+    "own_text",
+    "read",
+    "versions",
+    "wanted_side",
+]
 
 # Each template has one of these phrases (a test holds it) and ordinary errors have none, so that they are
 # done with before the families are even loaded.
@@ -107,6 +116,11 @@ def read(exc_type: str, text: str) -> DeviceError | None:
     from .reading import read_text
 
     return read_text(str(exc_type), text)
+
+
+def own_text(text: str) -> str:
+    """The text without our own block, which a worker's traceback brings along as the note of its error."""
+    return text.partition("\nwhydevice: ")[0]
 
 
 def inner(error: DeviceError) -> DeviceError:
