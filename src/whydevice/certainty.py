@@ -8,6 +8,8 @@ culprit was recognised by identity (else `possible`: it may be another one), and
 from __future__ import annotations
 
 import ast
+import os
+import sys
 
 from .causes._finding import Finding
 from .evidence.collect import Evidence
@@ -68,7 +70,21 @@ def _of_way(evidence: Evidence, finding: Finding) -> Certainty:
         return "likely"
     if finding.root is None and finding.root_node is None:
         return "likely"
-    return "certain"
+    return "certain" if not steps or _as_noted(evidence) else "likely"
+
+
+def _as_noted(evidence: Evidence) -> bool:
+    """Whether the line that `--trace` noted for the wrong tensor, if it noted one, is on the way."""
+    tracing = sys.modules.get("whydevice.evidence.tracing")
+    wrong = evidence.wrong
+    if tracing is None or wrong is None:
+        return True
+    noted = tracing.place_of(wrong.held.tensor if wrong.held is not None else wrong.leaf.value)
+    return noted is None or any(
+        step.file == os.path.abspath(noted[0])
+        and step.line <= noted[1] <= int(getattr(step.node, "end_lineno", None) or step.line)
+        for step in evidence.steps
+    )
 
 
 def _walked(evidence: Evidence, finding: Finding) -> list[Step]:

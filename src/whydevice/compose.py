@@ -214,7 +214,14 @@ def _trail(evidence: Evidence, finding: Finding | None, root: Place | None) -> t
     for each in found:
         if each.line and each not in unique:
             unique.append(each)
-    return tuple(unique[-MOST_TRAIL:])
+    return tuple(_kept(unique, (noted, root)))
+
+
+def _kept(places: list[Place], wanted: tuple[Place | None, ...]) -> list[Place]:
+    """At most `MOST_TRAIL` places in their order: those wanted and the last one stay, others go, the first ones first."""
+    others = [p for p in places[:-1] if p not in wanted]
+    gone = others[: max(len(places) - MOST_TRAIL, 0)]
+    return [p for p in places if p not in gone]
 
 
 def _noted(evidence: Evidence) -> Place | None:

@@ -26,8 +26,8 @@ class Tracing(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if type(out) in (tuple, list):
-            for each in out:
+        if issubclass(type(out), tuple | list):  # also the named tuples of torch.max and its like
+            for each in tuple.__iter__(out) if issubclass(type(out), tuple) else list.__iter__(out):
                 _note(each)
         else:
             _note(out)
@@ -60,6 +60,11 @@ def _user_line() -> tuple[str, int] | None:
 
 
 def place_of(value: Any) -> tuple[str, int] | None:
-    """(file, line) where a tensor was made or last moved, when that was noted."""
+    """(file, line) where a tensor was made or last moved, when that was noted.
+
+    None for one that is elsewhere by now: a module's `.to()` moves its parameters in place, which is not seen here.
+    """
     found = _noted.get(id(value))
-    return (found[2], found[3]) if found is not None and found[0]() is value else None
+    if found is None or found[0]() is not value or found[1] != values.device_of(value):
+        return None
+    return found[2], found[3]
