@@ -1,15 +1,18 @@
-"""What happened: a custom autograd function's `backward` returned a gradient on another device than its input.
+"""What happened: the autograd engine met a gradient, or what a hook or function computes with one, on another device.
 
-How to recognise it: the message names the function (`XBackward returned an invalid gradient`); no frame of its
-`backward` is in the traceback, since the autograd engine called it.
+`backward(gradient=g)` and `grad(..., grad_outputs=g)` want `g` where the output is; a hook gets its gradient where the
+tensor is; a custom function's `backward` has to return each gradient where that input was.
+
+How to recognise it: the message says `invalid gradient`, or the engine called the function that failed, so that no frame
+of yours leads to it.
 
 Before:
 
-    return grad
+    grad = torch.zeros(ctx.shape)
 
 After:
 
-    return grad.to(grad_output.device)
+    grad = torch.zeros(ctx.shape, device=grad_output.device)
 
 Safe: the gradient has to be where the input is.
 """
@@ -25,19 +28,23 @@ from ..evidence.attributes import class_source
 from ..evidence.calls import returned
 from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
+from ..evidence.infer import keyword
 from ..evidence.scopes import Scope
 from ._finding import Finding, Mend
+from ._kept import kept_mend
+from ._values_shared import value_finding
 
 NAME = "autograd-device"
 TITLE = "a gradient came back on the wrong device"
 ORDER = 9
+_ROOT_MESSAGE = re.compile(r"(^|: )invalid gradient at index \d+")
 _MESSAGE = re.compile(r"Function (\w+?)Backward\w* returned an invalid gradient at index (\d+)")
 
 
 def find(evidence: Evidence) -> Finding | None:
     said = _MESSAGE.search(evidence.error.message)
     if said is None:
-        return None
+        return _given(evidence) or _in_hook(evidence)
     scope = _backward(evidence, said[1])
     if scope is None:
         return None
@@ -60,9 +67,50 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=scope,
         root_note="returned on the wrong device",
     )
-    if len(parameters) > 1 and not is_library(scope.source.path):
+    made_at = _made(evidence, result, scope)
+    if made_at is not None and len(parameters) > 1 and not is_library(scope.source.path):
+        finding.trail.append((result, scope, finding.root_note))
+        finding.root_node, finding.root_note = made_at, "made here without device=, so on cpu"
+        made = edits.add_keyword(scope.source, made_at, "device", f"{parameters[1].arg}.device")
+        finding.mends.append(Mend("make it where the gradient came from", made, made_at, scope))
+    elif len(parameters) > 1 and not is_library(scope.source.path):
         made = edits.append_method(scope.source, result, f".to({parameters[1].arg}.device)")
         finding.mends.append(Mend("return it where the gradient came from", made, result, scope))
+    return finding
+
+
+def _made(evidence: Evidence, result: ast.expr, scope: Scope) -> ast.Call | None:
+    """The factory call in the `backward` itself that made what it returned, where it says nothing of a device."""
+    steps = evidence.tracer.trace(result, scope, evidence.inference.default_device())
+    root = steps[-1]
+    if root.kind != "factory" or root.scope is not scope or not isinstance(root.node, ast.Call):
+        return None
+    return root.node if keyword(root.node, "device") is None else None
+
+
+def _given(evidence: Evidence) -> Finding | None:
+    """A gradient that was given to `backward()` or `grad()` (`gradient=`, `grad_outputs=`)."""
+    if _ROOT_MESSAGE.search(evidence.error.message) is None or evidence.wanted == "cpu":
+        return None
+    return value_finding(evidence, f"a gradient given on {evidence.wrong_device}")
+
+
+def _in_hook(evidence: Evidence) -> Finding | None:
+    """An operand of a hook on a gradient: the engine called it, with a gradient on the device of its tensor."""
+    user, wrong = evidence.user, evidence.wrong
+    index = next((i for i, f in enumerate(evidence.frames) if user is not None and f is user.live), 0)
+    caller = evidence.frames[index - 1] if index else None
+    if wrong is None or caller is None or not caller.library or evidence.wanted == "cpu":
+        return None
+    if "autograd" not in caller.path.replace("\\", "/").split("/") or wrong.leaf.is_module:
+        return None
+    finding = value_finding(evidence, f"on {evidence.wrong_device}, and used in a hook on a gradient")
+    root = evidence.root
+    if finding is not None and root is not None and root.kind == "factory" and root.editable:
+        mend = kept_mend(evidence, root)  # made once: not moved anew at every gradient
+        if mend is not None and mend.node is root.node:
+            finding.mends[:1] = [mend]
+            finding.root_node, finding.root_scope = root.node, root.scope
     return finding
 
 

@@ -11,7 +11,7 @@ from . import values
 from .evaluate import Unknown, evaluate
 from .infer import Inference, canonical
 from .passive import shown_key
-from .scopes import MISSING, Scope, bindings_of, own_nodes, position
+from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
 
 # What an expression that names a device is built on, best first; the order differs by where the edit goes.
 NEAR, NAMED, ARGUMENT, OWN_DEVICE, OWN_STATE, LOCAL, GLOBAL_DEVICE, GLOBAL, LITERAL = range(9)
@@ -70,9 +70,18 @@ _MODULE_ORDER = {
 def _names(scope: Scope, at: ast.AST) -> list[tuple[str, str]]:
     found = [(p.arg, "argument") for p in scope.parameters()]
     for name, bindings in bindings_of(scope.node).items():
-        if "." not in name and any(b.position < position(at) and b.kind != "definition" for b in bindings):
+        if "." not in name and any(_bound_before(b, at, scope) for b in bindings):
             found.append((name, "local"))
     return found
+
+
+def _bound_before(binding: Binding, at: ast.AST, scope: Scope) -> bool:
+    """Whether a binding had happened when a line ran: above it, and not of the very value that the line is part of."""
+    if binding.position >= position(at) or binding.kind == "definition":
+        return False
+    return isinstance(binding.stmt, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith) or not (
+        binding.stmt is at or binding.stmt in scope.source.ancestors(at)
+    )
 
 
 def _name_at(name: str, at: ast.AST) -> ast.Name:
