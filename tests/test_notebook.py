@@ -74,25 +74,62 @@ def test_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(word in shown["text/html"] for word in words)
 
 
-def test_the_terminal(tmp_path: Path) -> None:
-    pexpect = pytest.importorskip("pexpect")
-    flags = ["--simple-prompt", "--no-banner", "--no-confirm-exit", "--colors=NoColor", "-i"]
-    env = environment(IPYTHONDIR=str(tmp_path / "ipython"), TERM="dumb")
-    child = pexpect.spawn(
-        sys.executable, ["-m", "IPython", *flags], env=env, cwd=str(tmp_path), encoding="utf-8", timeout=60
+ORDINARY = [
+    "def fails(x):\n    return 1 / x",
+    "fails(0)",
+    "%tb",
+    "raise RuntimeError('a cuda device that is not on the expected device')",
+    "%run script.py",
+    "%xmode Plain",
+    "fails(0)",
+    "raise ExceptionGroup('several', [ValueError(), KeyError(1)])",
+    "not python",
+    "raise SystemExit(3)",
+    "fails(4)",
+]
+
+
+def test_a_kernel_without_a_device_error_puts_out_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("int('x')\n")
+    plain, ours = (
+        repr(_execute(tmp_path, [first, *ORDINARY], monkeypatch)[1:])
+        for first in ("import json", "%load_ext whydevice")
     )
-    number = 0
+    assert re.sub(r"ipykernel_\d+", "", ours) == re.sub(r"ipykernel_\d+", "", plain)
+    assert "ZeroDivisionError" in plain
 
-    def cell(text: str) -> str:
-        nonlocal number
-        number += 1
-        child.expect_exact(f"In [{number}]: ")
-        child.sendline(text)
-        child.expect_exact("\n")
-        # What the cell printed lies before the next prompt.
-        child.expect(rf"(?s)(.*?)(?=In \[{number + 1}\]: |ipdb> )")
-        return str(child.match.group(1))
 
+class _Terminal:
+    """IPython's terminal, in a pseudo terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pexpect: Any = pytest.importorskip("pexpect")
+        flags = ["--simple-prompt", "--no-banner", "--no-confirm-exit", "--colors=NoColor", "-i"]
+        env = environment(IPYTHONDIR=str(folder / "ipython"), TERM="dumb")
+        self.child = self.pexpect.spawn(
+            sys.executable, ["-m", "IPython", *flags], env=env, cwd=str(folder), encoding="utf-8", timeout=120
+        )
+        self.number = 0
+
+    def __call__(self, text: str) -> str:
+        """What a cell prints."""
+        self.number += 1
+        self.child.expect_exact(f"In [{self.number}]: ")
+        self.child.sendline(text)
+        self.child.expect_exact("\n")
+        # It lies before the next prompt.
+        self.child.expect(rf"(?s)(.*?)(?=In \[{self.number + 1}\]: |ipdb> )")
+        return str(self.child.match.group(1))
+
+    def leave(self) -> None:
+        self.child.sendline("exit")
+        self.child.expect(self.pexpect.EOF)
+
+
+def test_the_terminal(tmp_path: Path) -> None:
+    cell = _Terminal(tmp_path)
     cell("import whydevice, torch")
     text = cell("torch.ones(3) + torch.ones(3, device='meta')")
     assert text.index("RuntimeError") < text.index("whydevice: ")
@@ -104,10 +141,23 @@ def test_the_terminal(tmp_path: Path) -> None:
     cell("torch.ones(3) - torch.ones(3, device='meta')")
     debugging = cell("%debug")
     assert "check_same_device" in debugging or "raise RuntimeError" in debugging
-    child.sendline("q")
+    cell.child.sendline("q")
     assert "whydevice: " in cell("%why")
-    child.sendline("exit")
-    child.expect(pexpect.EOF)
+    cell("whydevice.uninstall()")
+    assert "whydevice: " not in cell("torch.ones(3) - torch.ones(3, device='meta')")
+    cell.leave()
+
+
+def test_the_terminal_without_a_device_error_prints_what_it_did(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("int('x')\n")
+    printed = []
+    for first in ("import json", "import whydevice"):
+        cell = _Terminal(tmp_path)
+        cell(first)
+        printed.append([cell(one) for one in ORDINARY if "\n" not in one and "SystemExit" not in one])
+        cell.leave()
+    assert printed[0] == printed[1]
+    assert any("ZeroDivisionError" in one or "NameError" in one for one in printed[0])
 
 
 def test_a_fix_shows_the_cell_as_it_should_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +166,11 @@ def test_a_fix_shows_the_cell_as_it_should_be(tmp_path: Path, monkeypatch: pytes
         "%precision 3\ndef shifted(x):\n    steps = torch.arange(3)\n    return x + steps",
         "x = torch.ones(3, device='cuda')\nshifted(x)",
     ]
-    shown = _execute(tmp_path, cells, monkeypatch)[2][-1].data
+    error, block = _execute(tmp_path, cells, monkeypatch)[2]
+    printed = "\n".join(error.traceback)
+    assert "shifted" in printed
+    assert "whydevice/simulate" not in printed, "IPython prints no entry of ours"
+    shown = block.data
     assert "fix (safe)" in shown["text/plain"]
     wanted = cells[1].replace("arange(3)", "arange(3, device=x.device)")
     assert wanted in shown["text/html"]

@@ -24,6 +24,34 @@ class _Watcher:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.before = id(_last_error())
+        self.shown_by = shell.showtraceback
+
+    def load(self) -> None:
+        self.shell.events.register("pre_run_cell", self.pre_run_cell)
+        self.shell.events.register("post_run_cell", self.post_run_cell)
+        self.shell.register_magic_function(self.why, "line", "why")
+        self.shell.showtraceback = self.showtraceback
+
+    def unload(self) -> None:
+        self.shell.events.unregister("pre_run_cell", self.pre_run_cell)
+        self.shell.events.unregister("post_run_cell", self.post_run_cell)
+        self.shell.magics_manager.magics["line"].pop("why", None)
+        if self.shell.showtraceback == self.showtraceback:
+            self.shell.showtraceback = self.shown_by
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """The shell's own, without the entries of simulated CUDA in the traceback."""
+        exc = exc_tuple[1] if type(exc_tuple) is tuple else sys.exc_info()[1]
+        try:
+            if isinstance(exc, BaseException):
+                whole = exc.__traceback__
+                guard.tidy(exc)
+                if type(exc_tuple) is tuple and exc_tuple[2] is whole:
+                    exc_tuple = (exc_tuple[0], exc, exc.__traceback__)
+                whole = None
+            return self.shown_by(exc_tuple, *args, **kwargs)
+        finally:
+            del exc, exc_tuple
 
     def pre_run_cell(self, info: Any = None) -> None:
         self.before = id(_last_error())
@@ -84,19 +112,15 @@ def load_ipython_extension(shell: Any) -> None:
     """`%load_ext whydevice`. A second time does no harm."""
     if id(shell) in _watchers:
         return
-    watcher = _watchers[id(shell)] = _Watcher(shell)
-    shell.events.register("pre_run_cell", watcher.pre_run_cell)
-    shell.events.register("post_run_cell", watcher.post_run_cell)
-    shell.register_magic_function(watcher.why, "line", "why")
+    _watchers[id(shell)] = _Watcher(shell)
+    _watchers[id(shell)].load()
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext whydevice`."""
     watcher = _watchers.pop(id(shell), None)
     if watcher is not None:
-        shell.events.unregister("pre_run_cell", watcher.pre_run_cell)
-        shell.events.unregister("post_run_cell", watcher.post_run_cell)
-        shell.magics_manager.magics["line"].pop("why", None)
+        watcher.unload()
 
 
 def install() -> None:

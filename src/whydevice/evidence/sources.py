@@ -50,8 +50,10 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
     return source
 
 
-# How IPython and ipykernel name the code of a cell.
-_CELL = re.compile(r"<ipython-input-\d|.*[/\\]ipykernel_\d+[/\\]\d+\.py\Z")
+# How IPython, ipykernel and Colab name the code of a cell.
+_CELL = re.compile(
+    r"<ipython-input-\d|.*[/\\]ipykernel_\d+[/\\]\d+\.py\Z|.*[/\\]ipython-input-\d[\w-]*\.py\Z"
+)
 
 
 def is_regular_file(path: str) -> bool:
