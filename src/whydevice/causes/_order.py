@@ -102,11 +102,11 @@ def same_block(scope: Scope, first: ast.stmt, second: ast.stmt) -> bool:
 def value_now(node: ast.AST, scope: Scope) -> Any:
     """What a place holds at the time of the error, whatever it held where the node stands; MISSING when unknown."""
     if isinstance(node, ast.Name):
-        if scope.frame is None and scope.receiver is not MISSING and scope.parameters():
-            if scope.parameters()[0].arg == node.id:
+        if scope.frame is None:
+            if scope.receiver is not MISSING and [p.arg for p in scope.parameters()[:1]] == [node.id]:
                 return scope.receiver
-        if scope.frame is None and node.id in bindings_of(scope.node):
-            return MISSING  # a local of a function that has returned
+            if node.id not in scope.values and node.id in bindings_of(scope.node):
+                return MISSING  # a local of a function that has returned
         return scope.locals.get(node.id, scope.globals.get(node.id, MISSING))
     if isinstance(node, ast.Attribute):
         try:

@@ -16,7 +16,7 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import function_of, try_evaluate
 from ..evidence.frames import is_library
 from ..evidence.passive import class_module, function_module
-from ..evidence.scopes import MISSING, Scope, own_nodes
+from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.sources import FunctionNode
 from ._facts import owners
 from ._order import user_scopes, value_now
@@ -88,9 +88,9 @@ def _top(module: str) -> str:
 
 def every_scope(evidence: Evidence) -> list[Scope]:
     """The user's scopes in the stack and on the value's way, then the other functions of the same files."""
-    found = user_scopes(evidence, evidence.steps)
-    seen = {id(s.node) for s in found}
     instances = [value for value, _, _ in owners(evidence)]
+    found = [_known(scope, instances) for scope in user_scopes(evidence, evidence.steps)]
+    seen = {id(s.node) for s in found}
     for scope in list(found):
         for node in ast.walk(scope.source.module):
             if len(found) > MOST_FUNCTIONS:
@@ -102,22 +102,45 @@ def every_scope(evidence: Evidence) -> list[Scope]:
     return found
 
 
-def _scope_of(node: ast.FunctionDef | ast.AsyncFunctionDef, beside: Scope, instances: list[Any]) -> Scope:
-    """A function as a scope in which its `self` is known, where an instance of its class is in the frames."""
-    scope = Scope(beside.source, node, beside.globals)
-    if beside.source.enclosing_class(node) is None or not node.args.args:
+def _known(scope: Scope, instances: list[Any]) -> Scope:
+    """A scope of the way to the value; of a function that has returned, with what of it is still alive."""
+    if scope.frame is not None or not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
         return scope
+    known = _scope_of(scope.node, scope, instances)
+    known.caller, known.call, known.bound = scope.caller, scope.call, scope.bound
+    known.values = {**known.values, **scope.values}
+    known.receiver = scope.receiver if scope.receiver is not MISSING else known.receiver
+    return known
+
+
+def _scope_of(node: ast.FunctionDef | ast.AsyncFunctionDef, beside: Scope, instances: list[Any]) -> Scope:
+    """A function as a scope in which its `self`, and what it constructed, are known where the frames still have them."""
+    scope = Scope(beside.source, node, beside.globals)
+    if beside.source.enclosing_class(node) is not None and node.args.args:
+        receiver = _receiver(node, beside, instances)
+        if receiver is not MISSING:
+            scope.receiver = receiver
+            scope.values[node.args.args[0].arg] = receiver
+    for name, bindings in bindings_of(node).items():
+        value = bindings[0].value
+        if len(bindings) != 1 or not isinstance(value, ast.Call) or bindings[0].path or "." in name:
+            continue
+        made = try_evaluate(value.func, scope)
+        same = [held for held in instances if type(held) is made]
+        if len(same) == 1:
+            scope.values[name] = same[0]  # the only one of its class
+    return scope
+
+
+def _receiver(node: ast.FunctionDef | ast.AsyncFunctionDef, beside: Scope, instances: list[Any]) -> Any:
     starts = [node.lineno, *(d.lineno for d in node.decorator_list)]
     for value in instances:
         method = values.class_attribute(type(value), node.name)
-        if type(method) is not types.FunctionType:
-            continue
-        code = method.__code__
-        if code.co_filename == beside.source.path and code.co_firstlineno in starts:
-            scope.receiver = value
-            scope.values[node.args.args[0].arg] = value
-            break
-    return scope
+        if type(method) is types.FunctionType:
+            code = method.__code__
+            if code.co_filename == beside.source.path and code.co_firstlineno in starts:
+                return value
+    return MISSING
 
 
 def user_calls(evidence: Evidence) -> Iterator[UserCall]:

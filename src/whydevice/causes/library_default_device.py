@@ -38,29 +38,51 @@ from ._user_calls import UserCall, device_parameter, package_of, user_calls
 NAME = "library-default-device"
 TITLE = "a library was not told the device, and chose its own"
 ORDER = 11
+UNDECIDED = ("", "majority")
 
 
 def find(evidence: Evidence) -> Finding | None:
-    wrong, wanted = evidence.wrong_device, evidence.wanted
-    if wrong is None or wanted is None or "meta" in (wrong, wanted) or _own_tensor(evidence):
+    wanted, wrong = evidence.wanted, evidence.wrong_device
+    if wrong is None or wanted is None or "meta" in (wrong, wanted):
         return None
-    failing = _failing(evidence)
+    finding = None if _own_tensor(evidence) else _search(evidence, wanted, wrong)
+    if finding is None and evidence.direction in UNDECIDED:
+        # Of two GPUs the one that the library chose by itself is the wrong one.
+        finding = _search(evidence, wrong, wanted)
+        if finding is not None:
+            evidence.wanted, evidence.wrong_device, evidence.wrongs = wrong, wanted, []
+    return finding
+
+
+def _search(evidence: Evidence, wanted: str, wrong: str) -> Finding | None:
+    failing = _failing(evidence, wrong)
     for one in user_calls(evidence):
         if not one.library or one.package == "torch":
             continue
         name = device_parameter(one.absent)
-        if name is not None and canonical(one.absent[name]) == wanted:
+        default = canonical(one.absent[name]) if name is not None else None
+        if default == wanted:
             continue
-        made = one.result()
+        made = _made(one)
         if name is not None and one.node is evidence.node and _made_in_call(evidence, name):
-            return _finding(evidence, one, name, MISSING, canonical(one.absent[name]))
+            return _finding(evidence, one, name, MISSING, (default, wanted, wrong))
         if made is MISSING or made is None:
             continue
-        if name is not None and (_holds(made, failing, one.package, wrong) or _made_by(evidence, made)):
-            return _finding(evidence, one, name, made, canonical(one.absent[name]))
+        if name is not None and (
+            _holds(made, failing, one.package, wrong) or _made_by(evidence, made, wrong)
+        ):
+            return _finding(evidence, one, name, made, (default, wanted, wrong))
         if name is None and _put_into(one, made) and _holds(made, failing, one.package, wrong):
-            return _placed(evidence, one, made)
+            return _placed(evidence, one, made, (wanted, wrong))
     return None
+
+
+def _made(one: UserCall) -> Any:
+    """What a call made: its value; for one whose value is not kept, the module that it was given to work on."""
+    if not isinstance(one.statement(), ast.Expr):
+        return one.result()
+    given = (value_now(node, one.scope) for node in one.given.values())
+    return next((held for held in given if values.is_module(held)), MISSING)
 
 
 def _put_into(one: UserCall, made: Any) -> bool:
@@ -80,9 +102,13 @@ def _put_into(one: UserCall, made: Any) -> bool:
     return False
 
 
-def _placed(evidence: Evidence, one: UserCall, made: Any) -> Finding | None:
+def _placed(evidence: Evidence, one: UserCall, made: Any, sides: tuple[str, str]) -> Finding | None:
     """The library takes no device: what it put in is moved with the rest."""
+    wanted, wrong = sides
     if any(values.lookup(values.instance_dict(made), m) is not None for m in ("hf_device_map", "_hf_hook")):
+        return None
+    evidence.wanted = wanted
+    if isinstance(one.statement(), ast.Expr):
         return None
     mend = appended_move(evidence, one.node, one.scope, "move what the library put in")
     target = one.target()
@@ -90,10 +116,10 @@ def _placed(evidence: Evidence, one: UserCall, made: Any) -> Finding | None:
     return Finding(
         certainty="likely",
         culprit=next((leaf.expression for leaf in evidence.leaves if leaf.value is made), held),
-        headline=f"`{held}` has parts on {evidence.wrong_device} that {one.package} put in, but the rest is on {evidence.wanted}",
+        headline=f"`{held}` has parts on {wrong} that {one.package} put in, but the rest is on {wanted}",
         root_node=one.node,
         root_scope=one.scope,
-        root_note=f"{one.package} puts its own parts on {evidence.wrong_device}",
+        root_note=f"{one.package} puts its own parts on {wrong}",
         mends=[mend] if mend is not None else [],
     )
 
@@ -121,11 +147,11 @@ def _is_bound(evidence: Evidence) -> bool:
     return root is None or root.kind not in ("library", "construct")
 
 
-def _failing(evidence: Evidence) -> set[int]:
-    """The tensors on the wrong device in the line that failed, by id."""
-    found = {id(w.held.tensor) for w in evidence.wrongs if w.held is not None}
+def _failing(evidence: Evidence, wrong: str) -> set[int]:
+    """The tensors on this device in the line that failed, by id."""
+    found = {id(w.held.tensor) for w in evidence.wrongs if w.held is not None and w.held.device == wrong}
     for one in flat(evidence.inner):
-        found |= {id(h.tensor) for h in one.held if h.device == evidence.wrong_device}
+        found |= {id(h.tensor) for h in one.held if h.device == wrong}
     return found
 
 
@@ -142,14 +168,14 @@ def _holds(made: Any, failing: set[int], package: str, wrong: str) -> bool:
     return any(id(h.tensor) in failing for h in held_tensors(made))
 
 
-def _made_by(evidence: Evidence, made: Any) -> bool:
+def _made_by(evidence: Evidence, made: Any, wrong: str) -> bool:
     """Whether a method of this very object made the failing tensor, on a device that the object answers."""
     if values.is_module(made) or not any(s.receiver is made for s in evidence.scopes):
         return False
     for one in flat(evidence.inner):
-        if not one.is_tensor or one.device != evidence.wrong_device:
+        if not one.is_tensor or one.device != wrong:
             continue
-        for step in evidence.tracer.trace(one.node, one.scope, evidence.wrong_device):
+        for step in evidence.tracer.trace(one.node, one.scope, wrong):
             node = step.node
             if step.kind != "factory" or not isinstance(node, ast.Call):
                 continue
@@ -158,24 +184,30 @@ def _made_by(evidence: Evidence, made: Any) -> bool:
     return False
 
 
-def _finding(evidence: Evidence, one: UserCall, name: str, made: Any, default: str | None) -> Finding:
+def _finding(
+    evidence: Evidence, one: UserCall, name: str, made: Any, sides: tuple[str | None, str, str]
+) -> Finding:
+    default, wanted, wrong = sides
     text = one.scope.source.one_line(one.node.func)
     target = one.target()
-    held = one.scope.source.one_line(target) if target is not None else text
+    given = next((node for node in one.given.values() if value_now(node, one.scope) is made), None)
+    place = target if target is not None else given if given is not None else one.node.func
+    held = one.scope.source.one_line(place)
     seen = next((leaf.expression for leaf in evidence.leaves if leaf.value is made), held)
-    certainty: Certainty = "certain" if default == evidence.wrong_device else "likely"
-    holds = made is not MISSING and any(h.device == evidence.wrong_device for h in held_tensors(made))
-    what = f"has tensors on {evidence.wrong_device}" if holds else f"made a tensor on {evidence.wrong_device}"
+    certainty: Certainty = "certain" if default == wrong else "likely"
+    holds = made is not MISSING and any(h.device == wrong for h in held_tensors(made))
+    what = f"has tensors on {wrong}" if holds else f"made a tensor on {wrong}"
     if made is MISSING:
         seen = text
     finding = Finding(
         certainty=certainty,
         culprit=seen,
-        headline=f"`{seen}` {what}: `{text}` was not told the device, and {evidence.wanted} is in use",
+        headline=f"`{seen}` {what}: `{text}` was not told the device, and {wanted} is in use",
         root_node=one.node,
         root_scope=one.scope,
-        root_note=f"`{name}` was not passed, so {one.package} chose {evidence.wrong_device}",
+        root_note=f"`{name}` was not passed, so {one.package} chose {wrong}",
     )
+    evidence.wanted = wanted
     anchor = best_anchor(evidence, one.scope, one.node)
     if anchor is not None:
         made_edits = edits.add_keyword(one.scope.source, one.node, name, anchor.text)

@@ -20,12 +20,17 @@ Safe for the run. An optimizer that was made before has the old head's parameter
 
 from __future__ import annotations
 
+import ast
+
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
 from ._module_state import whole_module
-from ._modules import moved_construction
+from ._modules import appended_move, moved_construction
+from ._order import value_now
+from ._user_calls import every_scope
 
 NAME = "module-created-after-move"
 TITLE = "a part of a module was made after the module was moved"
@@ -42,6 +47,9 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if evidence.wrong is not None and evidence.wrong.leaf.value is not module:
         return None
+    appended = _appended(evidence, module)
+    if appended is not None:
+        return _put_into_list(evidence, expression, *appended)
     built = next((s for s in reversed(steps) if s.kind == "construct" and s.editable), None)
     assigned = next((s for s in steps if s.kind == "attribute" and s.editable), None)
     mend = moved_construction(evidence, steps)
@@ -62,9 +70,37 @@ def find(evidence: Evidence) -> Finding | None:
     return finding
 
 
-def _at_assignment(evidence: Evidence, step: Step) -> Mend | None:
-    from ._modules import appended_move
+def _appended(evidence: Evidence, module: object) -> tuple[ast.expr, Scope] | None:
+    """What `append` put into the ModuleList that the module is in, where only a later method does so."""
+    found: list[tuple[ast.expr, Scope]] = []
+    for scope in every_scope(evidence):
+        for node in own_nodes(scope.node):
+            if not (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1
+            ):
+                continue
+            holder = value_now(node.func.value, scope) if node.func.attr == "append" else None
+            if values.is_module(holder) and any(sub is module for _, sub in values.submodules(holder)):
+                found.append((node.args[0], scope))
+    if len(found) != 1 or found[0][1].function == "__init__":
+        return None
+    return found[0] if isinstance(found[0][0], ast.Call) and found[0][1].function is not None else None
 
+
+def _put_into_list(evidence: Evidence, expression: str, item: ast.expr, scope: Scope) -> Finding:
+    mend = appended_move(evidence, item, scope, "move it where it is put in")
+    return Finding(
+        certainty="likely",
+        culprit=expression,
+        headline=f"`{expression}` is on {evidence.wrong_device}, but the module it belongs to is on {evidence.wanted}",
+        root_node=item,
+        root_scope=scope,
+        root_note="made and put in here, whatever device the rest is on",
+        mends=[mend] if mend is not None else [],
+    )
+
+
+def _at_assignment(evidence: Evidence, step: Step) -> Mend | None:
     return appended_move(evidence, step.node, step.scope, "move it where it is put in")  # type: ignore[arg-type]
 
 

@@ -72,21 +72,18 @@ def _finding(evidence: Evidence, scope: Scope, call: ast.Call, move: ast.stmt, e
     )
     block = suite_of(scope, move)
     built = _built(scope, text, move, block)
-    for place, after in ((built, True), (_failing(scope, block), False)):
-        if place is None:
+    below = block[block.index(built) + 1] if built is not None else None
+    for place, root in ((below, built), (_failing(scope, block), None)):
+        if place is None or place is move:
             continue
         try:
-            source = scope.source
-            made = (
-                edits.move_statement(source, move, after=place)
-                if after
-                else edits.move_statement(source, move, before=place)
-            )
+            made = edits.move_statement(scope.source, move, before=place)
         except EditError:
             continue
         if made:
-            finding.root_node = place
-            finding.root_note = f"`{text}` is made here, and moved too late" if after else finding.root_note
+            finding.root_node = root or place
+            if root is not None:
+                finding.root_note = f"`{text}` is made here, and moved too late"
             finding.mends.append(Mend("move it before its first use", made, place, scope))
             return finding
     return finding

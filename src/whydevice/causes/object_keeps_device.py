@@ -111,7 +111,20 @@ def _finding(
     parameter = device_parameter(built.absent | built.given) if built is not None else None
     if built is not None and parameter is not None:
         finding.mends += _constructed(built, parameter, scope, call, target)
+    else:
+        finding.mends += _told(scope, call, name, target)
     return finding
+
+
+def _told(scope: Scope, call: ast.Call, name: str, target: str) -> list[Mend]:
+    """Where no parameter sets the device: set the attribute beside the move."""
+    statement = scope.source.statement(call)
+    if statement is None or not _only_moves(statement, call):
+        return []
+    text = f'{scope.source.one_line(moved(call))}.{name} = "{target}"'
+    made = edits.insert_after(scope.source, statement, text)
+    reason = f"sets `{name}` from outside, which the class may not foresee"
+    return [Mend("tell the object its new device", made, statement, scope, "unsafe", reason)]
 
 
 def _constructed(built: UserCall, parameter: str, scope: Scope, call: ast.Call, target: str) -> list[Mend]:

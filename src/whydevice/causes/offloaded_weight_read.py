@@ -45,8 +45,9 @@ def find(evidence: Evidence) -> Finding | None:
     for node, scope in _reads(evidence):
         module = try_evaluate(node.value, scope)
         text = scope.source.one_line(node)
+        here = evidence.user is not None and scope.node is evidence.user.node
         finding = Finding(
-            culprit=text,
+            culprit=text if here or evidence.wrong is None else evidence.wrong.expression,
             headline=f"`{text}` is on meta: its module is offloaded, and has its weights only while it runs",
             root_node=node,
             root_scope=scope,

@@ -22,9 +22,11 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.operands import Leaf, flat, held_tensors
-from ..evidence.scopes import MISSING
+from ..evidence.scopes import MISSING, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._order import value_now
+from ._user_calls import every_scope
 
 NAME = "results-on-several-gpus"
 TITLE = "results from several GPUs were collected"
@@ -40,7 +42,7 @@ def find(evidence: Evidence) -> Finding | None:
         devices = sorted({h.device for h in tensors})
         if len(devices) < 2 or not all(d.startswith("cuda") for d in devices):
             continue
-        step = _put_in(evidence, one, devices)
+        step = _added(evidence, held) or _put_in(evidence, one, devices)
         if step is None:
             return None
         target = tensors[0].device
@@ -63,6 +65,23 @@ def _collected(one: Leaf) -> Any:
     if one.value is MISSING or values.is_module(one.value) or not values.is_container(one.value):
         return MISSING
     return one.value if issubclass(type(one.value), list | tuple | dict) else MISSING
+
+
+def _added(evidence: Evidence, held: Any) -> Step | None:
+    """The one place in the frames' functions that adds to this very list: `append`, or `+=` of a list of one."""
+    found = []
+    for scope in every_scope(evidence):
+        for node in own_nodes(scope.node):
+            item: ast.expr | None = None
+            place: ast.expr | None = None
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+                if node.func.attr == "append":
+                    place, item = node.func.value, node.args[0]
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _single(node.value):
+                place, item = node.target, node.value.elts[0]  # type: ignore[attr-defined]
+            if place is not None and item is not None and value_now(place, scope) is held:
+                found.append(Step("item", item, scope))
+    return found[0] if len(found) == 1 and found[0].editable else None
 
 
 def _put_in(evidence: Evidence, one: Leaf, devices: list[str]) -> Step | None:

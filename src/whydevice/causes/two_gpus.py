@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 
 from ..evidence import values
+from ..evidence.anchors import NEAR, Anchor
 from ..evidence.collect import Evidence, Wrong
 from ..evidence.scopes import MISSING
 from ..evidence.steps import Step
@@ -47,12 +48,23 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=wrong.leaf.scope,
         root_note=f"comes from {wrong.device}, goes to {evidence.wanted}",
     )
-    text = move_text(evidence, wrong.leaf.scope, node)
+    text = move_text(evidence, wrong.leaf.scope, node, _of_the_module(evidence, wrong))
     mend = appended(Step("use", node, wrong.leaf.scope), text, "move it to the GPU where it is used")
     if mend is not None:
         together(evidence, mend)
         finding.mends.append(mend)
     return finding
+
+
+def _of_the_module(evidence: Evidence, wrong: Wrong) -> Anchor | None:
+    """In a loop the module called may be on another GPU each time: its own device, then, and no name or literal."""
+    scope = wrong.leaf.scope
+    if not any(isinstance(up, ast.For | ast.While) for up in scope.source.ancestors(wrong.leaf.node)):
+        return None
+    modules = [one for one in evidence.leaves if one.is_module and one.device == evidence.wanted]
+    if not modules or not isinstance(modules[0].node, ast.Name):
+        return None
+    return Anchor(f"next({modules[0].expression}.parameters()).device", NEAR)
 
 
 def _computed(evidence: Evidence, wrong: Wrong) -> bool:

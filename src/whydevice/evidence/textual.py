@@ -17,7 +17,7 @@ from . import values
 from .calls import enter_method
 from .evaluate import function_of
 from .frames import is_library
-from .passive import bases, class_entries, named
+from .passive import bases, class_entries, lookup, named
 from .scopes import Scope
 from .sources import Source, Sources
 
@@ -65,8 +65,10 @@ def _callables(evidence: Evidence) -> Iterator[tuple[types.FunctionType, Any]]:
                 yield found
     for scope in evidence.scopes:
         for value in list(scope.globals.values())[:300]:
-            if type(value) is types.FunctionType:
-                yield value, None
+            compiled = lookup(values.instance_dict(value), "_torchdynamo_orig_callable")
+            found = function_of(compiled if compiled is not None else value)
+            if found is not None:
+                yield found
 
 
 def _covering(
