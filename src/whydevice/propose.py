@@ -79,11 +79,14 @@ def _lowered(fix: Fix, verdict: Verdict) -> Fix:
 
 
 def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source]) -> Verdict:
-    """Whether the call that failed would pass with the edits."""
+    """Whether the call that failed would pass with the edits. Raises EditError for edits that break something."""
+    new = {path: Source.from_text(path, text) for path, text in edits.plan(made, sources).items()}
+    for source in new.values():
+        if name := None if source.long else edits.lost_update(made, source):
+            raise EditError(f"what is done to `{name}` in place would be done to a copy")
     wanted = evidence.wanted
     if wanted is None or not evidence.wrongs:
         return Verdict(None)
-    new = {path: Source.from_text(path, text) for path, text in edits.plan(made, sources).items()}
     modules = [s.receiver for s in evidence.scopes if values.is_module(s.receiver)]
     after = After(made, sources, new, evidence.inference, modules)
     direct = evidence.inner is evidence.leaves

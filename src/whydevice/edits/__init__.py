@@ -10,6 +10,7 @@ from ..source import EditError, Source
 from .apply import ignored, plan
 from .cells import cell_text
 from .diff import diff_bytes, unified_diff
+from .lost import lost_update
 from .python import (
     add_keyword,
     append_method,
@@ -54,6 +55,7 @@ __all__ = [
     "insert_at_suite_start",
     "insert_before",
     "list_to_modulelist",
+    "lost_update",
     "move_statement",
     "move_text",
     "plan",

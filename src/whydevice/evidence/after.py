@@ -60,9 +60,15 @@ class After:
             if step.scope.source.path in self.new:
                 found = self._at(step, wanted, steps[index - 1] if index else step)
                 if found != UNCHANGED:
-                    return found if carried else None
+                    return found if carried and (found == wanted or not self._circular(steps)) else None
             carried = carried and step.kind in _CARRY
         return UNCHANGED
+
+    def _circular(self, steps: Sequence[Step]) -> bool:
+        """Whether an edit reads the device of the value itself, which is another one once the edit is made."""
+        own = {dotted(step.node) or "" for step in steps} | {step.name for step in steps} - {""}
+        ends = [f"{name.rpartition('.')[2]}.device" for name in own if name]
+        return any(end in edit.text for edit in self.edits for end in ends)
 
     def untouched(self, steps: Sequence[Step]) -> bool:
         """Whether no edit can have to do with a value: they only put text in, and none of its names is in that text.

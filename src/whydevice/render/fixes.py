@@ -58,7 +58,7 @@ def lines(
     if fix.applicability != "safe" and fix.reason:
         for piece in wrap(fix.reason, width - 6):
             yield (Span("      "), Span(piece, "dim"))
-    if fix.verified is False:
+    if fix.verified is False and not fix.reason:
         for piece in wrap("not enough: the script still fails with it", width - 6):
             yield (Span("      "), Span(piece, "warn"))
     yield from _rows(rows, digits, width, most, named)
