@@ -252,6 +252,25 @@ def test_autocast_and_scaler() -> None:
     assert not torch.equal(before, model.weight)
 
 
+def test_autocast_promotes_to_the_widest() -> None:
+    low, full = torch.ones(3, device="cuda", dtype=torch.float16), torch.ones(3, device="cuda")
+    index = torch.tensor([0, 1, 2], device="cuda")
+    with torch.autocast("cuda"):
+        for use in (
+            lambda a, b: torch.dot(a, b), lambda a, b: a.dot(b), lambda a, b: torch.atan2(a, b),
+            lambda a, b: torch.addcmul(a, b, b, value=2), lambda a, b: torch.cross(a, b, dim=0),
+            lambda a, b: torch.tensordot(a, b, 1), lambda a, b: a.scatter_add(0, index, b),
+            lambda a, b: torch.index_put(a, (index,), b), lambda a, b: F.bilinear(a[None], a[None], b[None, None].expand(1, 3, 3)),
+            lambda a, b: F.grid_sample(a.expand(1, 1, 3, 3), b[:2].expand(1, 1, 1, 2), align_corners=False),
+        ):  # fmt: skip
+            assert use(low, full).dtype is use(full, low).dtype is torch.float32
+            assert use(low, low).dtype is torch.float16 and use(full, full).dtype is torch.float32
+        with raises("Unexpected floating ScalarType in at::autocast::prioritize"):
+            torch.dot(low, full.bfloat16())
+    with raises("same dtype"):
+        torch.dot(low, full)
+
+
 @pytest.mark.parametrize(
     "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Adamax", "Adadelta", "RAdam"]
 )

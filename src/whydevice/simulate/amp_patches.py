@@ -92,7 +92,6 @@ _LOWERED = frozenset(
         "addmv",
         "mv",
         "einsum",
-        "bilinear",
         "multi_dot",
         "conv1d",
         "conv2d",
@@ -110,6 +109,10 @@ _LOWERED = frozenset(
         "lstm_cell",
         "gru_cell",
     ]
+)
+# AT_FORALL_PROMOTE: their arguments are brought to the widest type among them.
+_WIDEST = frozenset(
+    "addcdiv addcmul atan2 bilinear cross dot vdot grid_sample grid_sampler index_put tensordot scatter_add".split()
 )
 _BANNED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -171,6 +174,8 @@ class CudaAutocast(TorchFunctionMode):
         if name in _FLOAT32 and not kwargs.get("dtype"):
             args = tuple(_raised(value) for value in args)
             kwargs = {key: _raised(value) for key, value in kwargs.items()}
+        elif name in _WIDEST and _on_gpu((*args, *kwargs.values())):
+            return _promoted(func, args, kwargs)
         elif name == "binary_cross_entropy" and _on_gpu(args):
             raise RuntimeError(_BANNED)
         return func(*args, **kwargs)
@@ -189,6 +194,26 @@ def _raised(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.dtype in _LOW and read(value) > 0:
         return value.float()
     return value
+
+
+def _promoted(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run a function with its floating tensors on the GPU in the widest of their types (cast_policy::promote)."""
+    found = [v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor) and v.is_floating_point()]
+    kinds = {value.dtype for value in found if read(value) > 0}
+    if not kinds <= {torch.float32, *_LOW}:
+        return func(*args, **kwargs)
+    low = torch.get_autocast_dtype("cuda")
+    if not kinds <= {torch.float32, low}:
+        raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+    widest = torch.float32 if torch.float32 in kinds else low
+
+    def cast(value: Any) -> Any:
+        here = isinstance(value, torch.Tensor) and value.is_floating_point() and read(value) > 0
+        return value.to(widest) if here and value.dtype is not widest else value
+
+    out = func(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+    # The CPU's own autocast raises some of them to float32.
+    return cast(out)
 
 
 def _plainly(func: Any, args: Any, kwargs: Any) -> Any:
