@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import errors
+from . import errors, moves
 from .patching import Patches
 from .state import STATE
 from .tags import read
@@ -29,6 +29,22 @@ def install(patches: Patches) -> None:
         patches.wrap(torch.linalg, name, partial(_guarded, check=check))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
+    patches.wrap(torch, "ctc_loss", lambda original: patches.stand_in(original, _taking_lengths(original)))
+
+
+def _taking_lengths(original: Any) -> Any:
+    """LossCTC.cpp reads the lengths on the CPU, wherever they are; under a mode it computes with them as tensors."""
+
+    def ctc_loss(
+        log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any, **more: Any
+    ) -> Any:
+        lengths = [
+            moves.to(value, log_probs.device) if isinstance(value, torch.Tensor) else value
+            for value in (input_lengths, target_lengths)
+        ]
+        return original(log_probs, targets, *lengths, *rest, **more)
+
+    return ctc_loss
 
 
 def _same_device(prefix: str, first: str = "result") -> Callable[..., None]:
