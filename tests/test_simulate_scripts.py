@@ -324,7 +324,7 @@ def decorated(device: Any) -> list[float]:
         mixed = torch.einsum("bi,bj->ij", Clip.apply(model(x)), wave)
         values, places = mixed.flatten().sort(descending=True)
         picked = values.masked_fill(places % 2 == 0, 0.0)[: index.numel()]
-        losses += trained(model, lambda p=picked: p.sum() + model(x).pow(2).mean(), count=1)
+        losses += trained(model, lambda p=picked, x=x: p.sum() + model(x).pow(2).mean(), count=1)
     return losses
 
 

@@ -29,20 +29,17 @@ def install(patches: Patches) -> None:
         patches.wrap(torch.linalg, name, partial(_guarded, check=check))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
-    patches.wrap(torch, "ctc_loss", lambda original: patches.stand_in(original, _taking_lengths(original)))
+    patches.wrap(torch, "ctc_loss", lambda original: patches.stand_in(original, _gathering(original)))
 
 
-def _taking_lengths(original: Any) -> Any:
-    """LossCTC.cpp reads the lengths on the CPU, wherever they are; under a mode it computes with them as tensors."""
+def _gathering(original: Any) -> Any:
+    """LossCTC.cpp moves targets to the GPU "as a service for the user" and reads lengths on the CPU, wherever they are."""
 
-    def ctc_loss(
-        log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any, **more: Any
-    ) -> Any:
-        lengths = [
-            moves.to(value, log_probs.device) if isinstance(value, torch.Tensor) else value
-            for value in (input_lengths, target_lengths)
-        ]
-        return original(log_probs, targets, *lengths, *rest, **more)
+    def ctc_loss(log_probs: Any, *args: Any, **kwargs: Any) -> Any:
+        def near(value: Any) -> Any:
+            return moves.to(value, log_probs.device) if isinstance(value, torch.Tensor) else value
+
+        return original(log_probs, *map(near, args), **{name: near(value) for name, value in kwargs.items()})
 
     return ctc_loss
 

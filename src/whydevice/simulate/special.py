@@ -133,16 +133,6 @@ def fused_step(call: Call) -> int:
     return lists[0].tag
 
 
-@special("_ctc_loss.Tensor", "_ctc_loss_backward.Tensor")
-def ctc_loss(call: Call) -> int:
-    """LossCTC.cpp: the lengths come here as tensors under a mode only. cuDNN wants concatenated int32 targets on the CPU."""
-    items = [item for item in call.items if not item.name.endswith("_lengths")]
-    targets = call.named("targets")[0]
-    if targets.tag == 0 and targets.tensor.dtype is torch.int32 and targets.tensor.dim() == 1:
-        items.remove(targets)
-    return exact(items, f"wrapper_CUDA__{call.op.partition('.')[0]}")
-
-
 @special("addcmul", "addcmul_")
 def addcmul(call: Call) -> int:
     """PointwiseOpsKernel.cu: of three operands only tensor2 may be a number on the CPU (2.7)."""
