@@ -50,6 +50,87 @@ def test_a_thread_and_an_unraisable(tmp_path: Path) -> None:
     assert (ours.stdout, ours.returncode) == (plain.stdout, plain.returncode)
 
 
+ASYNCIO = """
+import asyncio, gc
+async def task(call): call()
+async def main():
+    loop = asyncio.get_running_loop()
+    for call in CALLS:
+        running = asyncio.create_task(task(call))
+        await asyncio.sleep(0.01)
+        del running
+        gc.collect()
+    loop.set_exception_handler(lambda loop, context: print("mine", type(context["exception"]).__name__))
+    loop.call_soon(CALLS[0])
+    await asyncio.sleep(0.01)
+asyncio.run(main())
+"""
+
+
+def test_what_asyncio_reports(tmp_path: Path) -> None:
+    # whydevice comes first and last: asyncio is wrapped once it is loaded.
+    calls = "CALLS = [lambda: shifted(3), lambda: 1 / 0]\n"
+    for before, after in (("import whydevice\n", ""), ("import asyncio\n", "import whydevice\n")):
+        done = _run(tmp_path, before + LIGHT + after + calls + ASYNCIO)
+        assert done.stdout == "mine RuntimeError\n"
+        assert done.stderr.count("Task exception was never retrieved") == 2
+        assert _blocks(done.stderr) + done.stderr.startswith(BLOCK[1:]) == 2
+        assert done.stderr.index("RuntimeError: ") < done.stderr.index(BLOCK) < done.stderr.index("ZeroDiv")
+    calls = "CALLS = [lambda: int('x'), lambda: 1 / 0]\n"
+    plain, ours = (
+        re.sub(r"0x\w+|Task-\d+", "", _run(tmp_path, f"import {module}\n" + LIGHT + calls + ASYNCIO).stderr)
+        for module in ("json", "whydevice")
+    )
+    assert ours == plain
+
+
+UNITTEST = """
+import unittest
+class Tests(unittest.TestCase):
+    def test_a(self): CALL()
+    def test_b(self): 1 / 0
+    def test_c(self):
+        with self.subTest(n=1): CALL()
+unittest.main()
+"""
+
+
+def test_unittest(tmp_path: Path) -> None:
+    done = _run(tmp_path, "import whydevice\n" + LIGHT + "CALL = lambda: shifted(3)" + UNITTEST)
+    sections = done.stderr.split("=" * 70)[1:]
+    assert [section.count("\nan explanation\n") for section in sections] == [1, 0, 1]
+    assert "FAILED (errors=3)" in done.stderr
+    assert done.returncode == 1
+    plain, ours = (
+        _run(tmp_path, f"import {module}\n" + LIGHT + "CALL = lambda: int('x')" + UNITTEST)
+        for module in ("json", "whydevice")
+    )
+    assert re.sub(r"[\d.]+s", "", ours.stderr) == re.sub(r"[\d.]+s", "", plain.stderr)
+
+
+def test_uninstall_takes_everything_back(tmp_path: Path) -> None:
+    done = _run(
+        tmp_path,
+        """\
+        import asyncio, multiprocessing, sys, threading, traceback, unittest
+        import torch._utils
+        def hooks():
+            return [sys.excepthook, threading.excepthook, sys.unraisablehook, list(sys.meta_path),
+                    asyncio.BaseEventLoop.call_exception_handler, unittest.TestResult._exc_info_to_string,
+                    torch._utils.ExceptionWrapper.__init__, traceback.TracebackException.__init__,
+                    traceback.print_exc, traceback.format_exc, traceback.format_exception]
+        before = hooks()
+        import whydevice
+        whydevice.install(everywhere=True)
+        changed = [one is not other for one, other in zip(before, hooks())]
+        assert changed[:3] + changed[4:8] == [True] * 7, changed
+        whydevice.uninstall()
+        assert hooks() == before
+        """,
+    )
+    assert outcome(done) == ("", "", 0)
+
+
 def test_an_object_that_fails_in_its_finalizer_does_not_start_us_again(tmp_path: Path) -> None:
     script = """\
     class Dies:

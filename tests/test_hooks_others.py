@@ -44,6 +44,21 @@ def test_a_tool_that_sets_the_hook(name: str, order: str, tmp_path: Path) -> Non
     assert both.stderr.count("RuntimeError") == alone.stderr.count("RuntimeError")
 
 
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("name", ["rich", "sentry_sdk", "better_exceptions", "faulthandler"])
+def test_without_a_device_error_the_tool_prints_what_it_did(name: str, order: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    printed = []
+    for module in ("json", "whydevice"):
+        steps = [f"import {module}", TOOLS[name]]
+        text = "\n".join(reversed(steps) if order == "after" else steps) + "\ndef f(x):\n    1 / x\nf(0)\n"
+        done = _run(tmp_path, text)
+        printed.append((done.stdout, done.stderr.replace(module, "module"), done.returncode))
+    assert printed[0][1].count("ZeroDivisionError") == 1
+    assert printed[0] == printed[1]
+
+
 def test_wandb_offline(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     script = """\
@@ -87,6 +102,18 @@ def test_hydra(tmp_path: Path) -> None:
     assert "Error executing job" in done.stderr
     assert done.stderr.count("\nwhydevice: ") == 1
     assert done.returncode == 1
+
+
+def test_hydra_without_a_device_error_prints_what_it_did(tmp_path: Path) -> None:
+    pytest.importorskip("hydra")
+    script = HYDRA.replace("import torch\n", "").replace("torch.nn.Module", "object")
+    script = script.replace("Shift()(torch.ones(3))", "1 / 0")
+    printed = [
+        _run(tmp_path, script.replace("whydevice", module), WHYDEVICE="everywhere").stderr
+        for module in ("json", "whydevice")
+    ]
+    assert "Error executing job" in printed[0]
+    assert printed[0] == printed[1]
 
 
 LIGHTNING = """\
