@@ -17,6 +17,7 @@ GAPS = ("raises", "explained", "mended", "fixed")
 class Case:
     """One failing script and the truth about it, as `case.json` has it.
 
+    `reading` is what a reviewer says of the edit that is written where it is not the one made by hand.
     `also_true` are further causes that a reader would accept as the truth. `known_gap` says, by check, why
     the product is not right on this fixture yet.
     """
@@ -30,6 +31,7 @@ class Case:
     root_lines: tuple[int, ...]
     gpus: int
     known_gap: dict[str, str] = field(default_factory=dict)
+    reading: str = ""
 
     @property
     def id(self) -> str:
@@ -81,6 +83,7 @@ def cases() -> list[Case]:
                 root_lines=tuple(data["root_lines"]),
                 gpus=data["gpus"],
                 known_gap=data.get("known_gap", {}),
+                reading=data.get("reading", ""),
             )
         )
     return found

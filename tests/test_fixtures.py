@@ -6,6 +6,7 @@ device said is recorded by scripts/real_cuda.py, and test_cuda_records.py holds 
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import sys
@@ -169,6 +170,18 @@ def test_mended_and_then_runs(
         snapshot.write_text(mended, encoding="utf-8")
     assert snapshot.exists(), f"no snapshot: pytest --bless -k '{case.id}' writes one\n{mended}"
     assert mended == snapshot.read_text(encoding="utf-8")
+
+
+@each_case
+def test_a_reading_is_noted_where_another_edit_was_possible(case: Case) -> None:
+    """`mended.py` is what is written, `fixed.py` what was made by hand: where they differ, a reviewer says how."""
+    mended = case.folder / "mended.py"
+    if not mended.exists():
+        assert not case.reading, "there is no edit to read"
+        pytest.skip("no edit that helps is offered")
+    texts = [path.read_text(encoding="utf-8") for path in (mended, case.folder / "fixed.py")]
+    written, by_hand = (ast.dump(ast.parse(text)) for text in texts)
+    assert bool(case.reading) == (written != by_hand)
 
 
 @each_case
