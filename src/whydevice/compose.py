@@ -38,7 +38,7 @@ def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) ->
         operands=_operands(evidence, culprit),
         also=_also(evidence, culprit),
         fixes=propose.fixes(evidence, finding) if finding is not None else (),
-        notes=tuple(finding.notes) if finding is not None else _notes(evidence),
+        notes=(*(finding.notes if finding is not None else _notes(evidence)), *_since(evidence)),
         sources=_sources(evidence),
     )
 
@@ -339,6 +339,15 @@ def _also(evidence: Evidence, culprit: Culprit | None) -> tuple[Also, ...]:
                 Also(wrong.expression, wrong.device, evidence.wanted, evidence.user.source.path, line)
             )
     return tuple(dict.fromkeys(found))
+
+
+def _since(evidence: Evidence) -> tuple[str, ...]:
+    if not evidence.inference.state_moved:
+        return ()
+    return (
+        "The modules have been moved since it failed, as a trainer's teardown does: "
+        "what the variables hold is what counts here.",
+    )
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from .scopes import MISSING, Scope
 from .signatures import names_of
 from .sources import Sources
 from .steps import Step
+from .teardown import moved_since
 from .textual import innermost_in_text
 
 MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
@@ -136,6 +137,13 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         else evidence.leaves
     )
     _judge(evidence)
+    if evidence.direction == "accelerator" and moved_since(
+        evidence.leaves, evidence.wanted, evidence.wrong_device
+    ):
+        inference.state_moved = True
+        evidence.leaves = leaves(evidence.node, evidence.user, inference)
+        evidence.inner = evidence.leaves if last is evidence.user else leaves(last.live.node, last, inference)  # type: ignore[union-attr]
+        _judge(evidence)
     if not any(w.proven and w.held is not None for w in evidence.wrongs):
         _through_library(evidence)
     if evidence.wrongs and not evidence.steps:

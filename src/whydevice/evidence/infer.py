@@ -53,6 +53,7 @@ class Inference:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._busy: set[tuple[int, int]] = set()
+        self.state_moved = False  # modules have been moved since the error: see teardown.py
 
     def default_device(self) -> str:
         torch = values.torch()
@@ -223,7 +224,7 @@ class Inference:
         if kind == "torch":
             return self.together([*node.args, *(k.value for k in node.keywords)], scope, depth)
         if kind == "module":
-            device = values.module_device(try_evaluate(node.func, scope))
+            device = None if self.state_moved else values.module_device(try_evaluate(node.func, scope))
             return device or self.together([*node.args, *(k.value for k in node.keywords)], scope, depth)
         return self._entered(node, scope, depth)
 

@@ -167,6 +167,8 @@ def leaf(
 ) -> Leaf:
     one = Leaf(node, scope, role, spread=spread)
     one.value = try_evaluate(node, scope)
+    if inference.state_moved and (one.is_module or values.is_parameter(one.value)):
+        return one  # where it was when it failed is not known
     if one.value is not MISSING:
         one.held = held_tensors(one.value)
         if values.size(one.value) > values.MOST_ITEMS and not one.is_tensor:

@@ -1,0 +1,42 @@
+"""Module state that was moved after the error: Lightning's teardown takes the module to the CPU on the way out.
+
+The frames' own variables are as they were. Where they contradict a module, they are believed, and where the module
+was when it failed is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from . import values
+from .operands import Leaf, flat
+
+
+def is_state(one: Leaf) -> bool:
+    """Whether an operand is a module, or a parameter, which goes where its module goes."""
+    return one.is_module or values.is_parameter(one.value)
+
+
+def moved_since(found: list[Leaf], wanted: str | None, wrong: str | None) -> bool:
+    """Whether the operands of a call cannot have failed as they are now, unless modules have moved since."""
+    if wanted in (None, "cpu") or wrong is None:
+        return False
+    state = [one for one in flat(found) if is_state(one) and one.device == wrong]
+    if not state:
+        return False
+    others = [one for one in flat(found) if one.is_tensor and not is_state(one)]
+    if any(one.device == wrong for one in others):
+        if not any(wanted in one.devices() for one in flat(found)):
+            return True  # nothing is left of the other device that the message names
+    return any(_went_through(one, wanted, wrong) for one in flat(found))
+
+
+def _went_through(one: Leaf, wanted: str | None, wrong: str) -> bool:
+    """A call of a module on one device that has returned, although its argument is on the other one."""
+    if not isinstance(one.node, ast.Call) or not one.parts:
+        return False
+    called = [part for part in one.parts if part.node is one.node.func and part.is_module]
+    if any("_hf_hook" in values.instance_dict(part.value) for part in called):
+        return False  # accelerate brings its weights for the time of the call
+    given = [part for part in one.parts if part.is_tensor and not is_state(part)]
+    return any(part.device == wrong for part in called) and any(part.device == wanted for part in given)
