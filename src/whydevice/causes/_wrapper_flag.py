@@ -27,6 +27,17 @@ def flag_mend(evidence: Evidence, wrapper: Any) -> Mend | None:
             mend = _switched(evidence, test) or _marked(evidence, test, wrapper, owner)
             if mend is not None:
                 return mend
+    for scope in evidence.scopes:
+        if (
+            scope.live is None
+            or not scope.live.library
+            or scope.globals.get("__name__", "").startswith("torch.")
+        ):
+            continue
+        for test in _guards(scope.source, values.type_name(wrapper)):
+            mend = _switched(evidence, test)
+            if mend is not None:
+                return mend
     return None
 
 
@@ -86,7 +97,10 @@ def _has(one: UserCall, name: str, wanted: bool | int) -> bool:
     given = one.given.get(name)
     if isinstance(given, ast.Constant):
         return type(given.value) is type(wanted) and given.value != wanted
-    return type(one.absent.get(name)) is type(wanted) and one.absent[name] != wanted
+    if name not in one.absent:
+        return False
+    default = one.absent[name]
+    return default is None or (type(default) is type(wanted) and default != wanted)
 
 
 def _marked(evidence: Evidence, test: ast.expr, wrapper: Any, owner: Any) -> Mend | None:

@@ -25,7 +25,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import canonical
-from ..evidence.operands import held_tensors
+from ..evidence.operands import flat, held_tensors
 from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.sources import Source
 from ..types import Edit
@@ -59,7 +59,7 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _in_use(evidence: Evidence, made: Any) -> bool:
     """Whether the cache takes part in the failing call: an operand of it, or the object whose method failed."""
-    if any(one.value is made for one in evidence.leaves):
+    if any(one.value is made for one in flat(evidence.leaves)):
         return True
     return any(scope.receiver is made for scope in evidence.scopes) and any(
         value is made for value, _, _ in owners(evidence)
@@ -86,7 +86,7 @@ def _names_both(held: Any, sides: set[str | None]) -> bool:
 def _finding(evidence: Evidence, one: UserCall, name: str, every: str, made: Any, device: str) -> Finding:
     target = one.target()
     text = one.scope.source.one_line(target) if target is not None else ast.unparse(one.node.func)
-    seen = next((leaf.expression for leaf in evidence.leaves if leaf.value is made), text)
+    seen = next((leaf.expression for leaf in flat(evidence.leaves) if leaf.value is made), text)
     finding = Finding(
         culprit=seen,
         headline=f"`{seen}` is all on {device}, but the layers that use it are on {' and '.join(_sides(evidence))}",

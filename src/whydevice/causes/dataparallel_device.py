@@ -76,12 +76,13 @@ def _construction(evidence: Evidence, wrapper: Any) -> UserCall | None:
 
 
 def _expression(evidence: Evidence, wrapper: Any) -> str | None:
-    """What the user's frame calls the wrapper: an operand, or an attribute of one."""
+    """What the user's frame calls the wrapper, or the module in it: an operand, or an attribute of one."""
+    module = values.attribute(wrapper, "module")
     for one in evidence.leaves:
         if one.value is wrapper:
             return one.expression
         for name, value in values.named(values.instance_dict(one.value))[:200]:
-            if value is wrapper:
+            if value is wrapper or value is module:
                 return f"{one.expression}.{name}"
     return None
 

@@ -63,7 +63,7 @@ def _search(evidence: Evidence, wanted: str, wrong: str) -> Finding | None:
         default = canonical(one.absent[name]) if name is not None else None
         if default == wanted:
             continue
-        made = _made(one)
+        made = _made(evidence, one)
         if name is not None and one.node is evidence.node and _made_in_call(evidence, name):
             return _finding(evidence, one, name, MISSING, (default, wanted, wrong))
         if made is MISSING or made is None:
@@ -77,12 +77,18 @@ def _search(evidence: Evidence, wanted: str, wrong: str) -> Finding | None:
     return None
 
 
-def _made(one: UserCall) -> Any:
+def _made(evidence: Evidence, one: UserCall) -> Any:
     """What a call made: its value; for one whose value is not kept, the module that it was given to work on."""
-    if not isinstance(one.statement(), ast.Expr):
-        return one.result()
-    given = (value_now(node, one.scope) for node in one.given.values())
-    return next((held for held in given if values.is_module(held)), MISSING)
+    statement = one.statement()
+    if isinstance(statement, ast.Expr) and statement.value is one.node:
+        given = (value_now(node, one.scope) for node in one.given.values())
+        return next((held for held in given if values.is_module(held)), MISSING)
+    made = one.result()
+    if made is MISSING and isinstance(statement, ast.Return):
+        seen = [leaf.value for leaf in evidence.leaves] + [scope.receiver for scope in evidence.scopes]
+        same = {id(held): held for held in seen if type(held) is one.called}
+        made = next(iter(same.values())) if len(same) == 1 else MISSING
+    return made
 
 
 def _put_into(one: UserCall, made: Any) -> bool:

@@ -25,7 +25,7 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.frames import is_library
 from ..evidence.infer import NOT_A_TENSOR
-from ..evidence.scopes import MISSING, Argument, Scope, bindings_of, reaching
+from ..evidence.scopes import MISSING, Argument, Scope, bindings_of, own_nodes, reaching
 from ..evidence.sources import is_regular_file
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
@@ -136,8 +136,34 @@ def _finding(evidence: Evidence, place: tuple[Argument, Scope], wanted: str, wro
         made = edits.insert_before(source, statement, f"{text} = {text}.to({device})")
     else:
         return finding
+    for other in _other_targets(evidence, argument, wrong):
+        made += edits.append_method(scope.source, other.node, f".to({device})")
     finding.mends.append(Mend("move the target to the output", made, argument.node, scope))
     return finding
+
+
+def _other_targets(evidence: Evidence, argument: Argument, wrong: str) -> list[Argument]:
+    """The further arguments of the same call that go into a loss in the function that was called: the next to fail."""
+    callee = next((s for s in evidence.scopes if argument in s.bound.values()), None)
+    if callee is None or argument.spread or callee.live is None:
+        return []
+    failed = callee.live.node
+    loss = ast.unparse(failed.func) if isinstance(failed, ast.Call) else ""
+    found: list[Argument] = []
+    for node in own_nodes(callee.node):
+        if (
+            isinstance(node, ast.Call)
+            and len(node.args) > 1
+            and node is not failed
+            and ast.unparse(node.func) == loss
+        ):
+            other = _given(node.args[1], callee)
+            if other is None or other is argument or other.spread or other.scope is not argument.scope:
+                continue
+            held = try_evaluate(other.node, other.scope)
+            if values.is_tensor(held) and values.device_of(held) == wrong:
+                found.append(other)
+    return found
 
 
 def _device(evidence: Evidence, argument: Argument, scope: Scope, wanted: str) -> str:
