@@ -145,7 +145,8 @@ def test_ctc_loss_takes_targets_and_lengths_from_anywhere() -> None:
     for place in ("cpu", "cuda"):
         F.ctc_loss(scores, targets.cuda(), steps.to(place), lengths.to(place)).backward()
         F.ctc_loss(scores, targets.to(place), steps, lengths, reduction="sum").backward()
-    nn.CTCLoss()(scores.cpu(), targets.cuda(), (5, 5), lengths.cuda()).backward()
+    nn.CTCLoss()(scores.cpu(), targets.cuda(), steps, lengths.cuda()).backward()
+    nn.CTCLoss()(scores, targets.cuda(), (5, 5), (2, 1)).backward()
     assert scores.grad.is_cuda
 
 
