@@ -22,7 +22,9 @@ MOST_TRAIL = 6
 MOST_ITEMS = 4
 
 
-def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) -> Explanation:
+def compose(
+    evidence: Evidence, cause: Cause | None, finding: Finding | None, also: tuple[Also, ...] = ()
+) -> Explanation:
     """Every field of the explanation, from what is known; with no cause, the table and no fix."""
     culprit = _culprit(evidence, finding)
     root = _root(finding)
@@ -36,7 +38,7 @@ def compose(evidence: Evidence, cause: Cause | None, finding: Finding | None) ->
         root=root,
         trail=_trail(evidence, finding, root),
         operands=_operands(evidence, culprit),
-        also=_also(evidence, culprit),
+        also=tuple(dict.fromkeys((*_also(evidence, culprit), *also))),
         fixes=propose.fixes(evidence, finding) if finding is not None else (),
         notes=(*(finding.notes if finding is not None else _notes(evidence)), *_since(evidence)),
         sources=_sources(evidence),

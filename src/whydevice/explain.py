@@ -30,13 +30,16 @@ def explain(exc: BaseException) -> Explanation | None:
     from .compose import compose
     from .evidence.bounds import bounded
     from .evidence.collect import collect
+    from .following import join
 
     with torch._C.DisableTorchFunction(), bounded() as bounds:
         evidence = collect(holder, error, exc)
         try:
             if evidence.error.ambiguous and not disagree(evidence):
                 return None
-            made = compose(evidence, *diagnose(evidence))
+            cause, finding = diagnose(evidence)
+            also = join(evidence, finding, diagnose) if finding is not None else ()
+            made = compose(evidence, cause, finding, also)
             return replace(made, notes=(*made.notes, *bounds.notes())) if bounds.cuts else made
         finally:
             evidence.release()

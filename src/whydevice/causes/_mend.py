@@ -7,7 +7,7 @@ import ast
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import MISSING, own_nodes
+from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
 from ._batches import container_move, loader_mend, moves_of, unpacking_mend
 from ._factories import cached, factory_mend, usable
@@ -30,6 +30,9 @@ def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
     at the first place on its way where an expression for the device is in scope."""
     if evidence.wrong_device == "meta":
         return None  # a meta tensor has no data to move
+    default = next((s for s in steps if s.kind == "parameter" and s.extra.get("default")), None)
+    if default is not None:
+        return _in_body(evidence, default)
     root = steps[-1]
     in_function = root.kind == "factory" and not isinstance(root.scope.node, ast.Module)
     order = (_at_root, _beside_siblings, _outward) if in_function else (_beside_siblings, _at_root, _outward)
@@ -38,6 +41,18 @@ def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
         if mend is not None:
             return mend
     return None
+
+
+def _in_body(evidence: Evidence, step: Step) -> Mend | None:
+    """A default argument is made once, when the function is defined: what a call gets of it is moved in the body."""
+    scope: Scope = step.extra["callee"]
+    if not step.editable or not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    text = move_text(evidence, scope, scope.node.body[0])
+    if text is None:
+        return None
+    made = edits.insert_at_suite_start(scope.source, scope.node, f"{step.name} = {step.name}{text}")
+    return Mend("move the default where it is used", made, step.node, scope)
 
 
 def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -173,6 +188,9 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
         return Mend("move it at the head of the loop", made, step.stmt.body[0], step.scope)
     if step.kind == "assign" and step.path and isinstance(step.stmt, ast.Assign):
         return unpacking_mend(evidence, step, text)
+    if step.kind == "assign" and isinstance(step.stmt, ast.With | ast.AsyncWith):
+        made = edits.insert_at_suite_start(source, step.stmt, f"{step.name} = {step.name}{text}")
+        return Mend("move it where it is bound", made, step.stmt.body[0], step.scope)
     if step.kind == "loop" or not isinstance(step.node, ast.expr):
         return None
     if step.kind in ("use", "parameter"):
@@ -185,7 +203,7 @@ def _whole(evidence: Evidence, step: Step, text: str) -> Mend | None:
     name = step.name if step.kind == "assign" else step.node.id if isinstance(step.node, ast.Name) else ""
     statement = step.stmt if step.kind == "assign" else step.scope.source.statement(step.node)
     held = step.scope.locals.get(name, MISSING)
-    if not isinstance(statement, ast.stmt) or not values.is_container(held) or step.scope.frame is None:
+    if not isinstance(statement, ast.stmt) or held is MISSING or step.scope.frame is None:
         return None
     lines = container_move(evidence, name, held, text, step.scope)
     if lines is None or isinstance(statement, ast.For | ast.While | ast.With | ast.If):

@@ -142,6 +142,12 @@ def _agreement(entered: Scope, inner: Scope) -> bool | None:
 
 def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:
     """The call that constructed the object whose attribute an expression reads."""
+    way = way_to_construction(tracer, node, scope)
+    return way[-1] if way else None
+
+
+def way_to_construction(tracer: Tracer, node: ast.AST, scope: Scope) -> list[Step]:
+    """The steps from an object to the call that constructed it, that one last; none where it is not found."""
     base = node.value if isinstance(node, ast.Attribute) else node
     saved, tracer.bad = tracer.bad, None
     steps: list[Step] = []
@@ -149,7 +155,8 @@ def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:
         tracer.follow(base, scope, steps)
     finally:
         tracer.bad = saved
-    return next((s for s in steps if s.kind == "construct"), None)
+    built = next((i for i, s in enumerate(steps) if s.kind == "construct"), None)
+    return steps[: built + 1] if built is not None else []
 
 
 def node_of(place: attributes.Assignment) -> ScopeNode:

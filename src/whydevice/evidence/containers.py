@@ -86,7 +86,15 @@ def _pick(
         steps.append(Step("unknown", whole, scope))
         return
     steps.append(Step("item", chosen, scope, "", scope.source.statement(whole), extra={"literal": whole}))
+    tracer.branches += [(e, scope) for bad, e in judged if e is not chosen and (bad or _alike(e, chosen))]
     tracer.follow(chosen, scope, steps, path)
+
+
+def _alike(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two items of a literal are calls of the same function: what holds of one holds of the other."""
+    if not (isinstance(one, ast.Call) and isinstance(other, ast.Call)):
+        return False
+    return ast.dump(one.func) == ast.dump(other.func)
 
 
 def _into(node: ast.expr, path: tuple[int, ...]) -> ast.expr:

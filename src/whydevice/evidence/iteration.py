@@ -61,7 +61,7 @@ def follow_iteration(
         inner = enter_method(method, held, scope, tracer.sources) if method is not None else None
         if inner is not None and not values.is_module(held):
             if inner.source is not None and not is_library(inner.source.path):
-                _follow_yield(tracer, inner, steps, path)
+                follow_yield(tracer, inner, steps, path)
                 return
         if values.is_module(held):
             tracer.follow(node, scope, steps)
@@ -98,7 +98,7 @@ def _follow_iterator(
     if isinstance(node, ast.Call):
         inner = enter(node, scope, tracer.sources)
         if inner is not None:
-            _follow_yield(tracer, inner, steps, path)
+            follow_yield(tracer, inner, steps, path)
             return
     steps.append(Step("loader", node, scope, path=path))
 
@@ -111,7 +111,7 @@ def _is_loader_class(cls: type) -> bool:
     return any(values.class_name(c) in ("DataLoader", "_BaseDataLoaderIter") for c in bases(cls))
 
 
-def _follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
+def follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[int, ...]) -> None:
     for value in returned(inner.node):
         leaf = value
         rest = path

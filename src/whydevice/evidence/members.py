@@ -7,7 +7,14 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from . import attributes, values, vocabulary
-from .activations import construction, globals_of, method_scope, node_of, returned_scope
+from .activations import (
+    construction,
+    globals_of,
+    method_scope,
+    node_of,
+    returned_scope,
+    way_to_construction,
+)
 from .calls import enter
 from .containers import follow_items
 from .evaluate import try_evaluate
@@ -210,10 +217,10 @@ def _field(
     path: tuple[int, ...],
 ) -> None:
     """A field of a dataclass, namedtuple or other object whose constructor took it."""
-    built = construction(tracer, node, scope) if isinstance(node, ast.Attribute) else None
-    if built is not None and isinstance(built.node, ast.Call):
-        steps.append(built)
-        _constructed_field(tracer, built.node, type(owner), name, built.scope, steps, path)
+    way = way_to_construction(tracer, node, scope) if isinstance(node, ast.Attribute) else []
+    if way and isinstance(way[-1].node, ast.Call):
+        steps += way
+        _constructed_field(tracer, way[-1].node, type(owner), name, way[-1].scope, steps, path)
         return
     steps.append(Step("unknown", node, scope, name))
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from . import values
 from .activations import returned_scope
+from .calls import enter, returned
 from .containers import follow_additions, follow_items
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
-from .iteration import follow_iteration
+from .iteration import follow_iteration, follow_yield
 from .members import follow_attribute
 from .passive import exactly
 from .results import follow_call
@@ -256,7 +257,13 @@ class Tracer:
             if follow_additions(self, use.id, scope, use, steps, None, path):
                 return
         if binding.kind == "with":
-            steps.append(Step("unknown", binding.value, scope, use.id))
+            entered = (
+                enter(binding.value, scope, self.sources) if isinstance(binding.value, ast.Call) else None
+            )
+            if entered is not None and returned(entered.node):
+                follow_yield(self, entered, steps, path)  # a generator under `contextlib.contextmanager`
+            else:
+                steps.append(Step("unknown", binding.value, scope, use.id))
             return
         self.follow(binding.value, scope, steps, (*binding.path, *path))
 

@@ -1,0 +1,129 @@
+"""What would fail next: the operations after the failing one, judged with the culprit where it is wanted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import values
+from .calls import enter
+from .collect import Evidence
+from .frames import is_library
+from .infer import NOT_A_TENSOR
+from .operands import Leaf, leaves
+from .scopes import MISSING, Scope, own_nodes
+
+MOST_OPERATIONS = 400
+MOST_FOUND = 6
+MOST_ENTERED = 2  # calls of the user's functions and modules, one inside the other
+
+# Methods that take operands of several devices: they move or copy, or do not work on tensors.
+_TAKE_ANY = frozenset("to cuda cpu copy_ append extend update insert load_state_dict set_ type_as".split())
+
+
+@dataclass
+class Next:
+    """An operand on the wrong device, and the operation that would fail of it."""
+
+    leaf: Leaf
+    operation: ast.AST
+    scope: Scope
+
+
+class Lookout:
+    """Looks ahead once, from the innermost frame of the user's outwards."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.left = MOST_OPERATIONS
+        self.mended = {
+            values.storage_key(tensor)
+            for wrong in evidence.wrongs
+            for tensor in [wrong.held.tensor if wrong.held is not None else wrong.leaf.value]
+            if values.is_tensor(tensor)
+        }
+        self.modules = {id(w.leaf.value) for w in evidence.wrongs if w.leaf.is_module}
+        self.seen: set[int] = set()
+
+    def found(self) -> list[Next]:
+        found: list[Next] = []
+        for scope in reversed(self.evidence.scopes):
+            live = scope.live
+            if live is None or live.library or live.node is None or live.comprehension:
+                continue
+            for node in _after(scope, live.node):
+                found += self._judge(node, scope, 0)
+                if len(found) >= MOST_FOUND:
+                    return found
+        return found
+
+    def _judge(self, node: ast.AST, scope: Scope, depth: int) -> list[Next]:
+        if (
+            not isinstance(node, ast.Call | ast.BinOp | ast.Subscript)
+            or id(node) in self.seen
+            or self.left <= 0
+        ):
+            return []
+        self.left -= 1
+        self.seen.add(id(node))
+        if isinstance(node, ast.Call):
+            kind, name = self.evidence.inference.call_kind(node, scope)
+            if name in _TAKE_ANY or kind not in ("torch", "method", "module", "other"):
+                return []
+            if kind in ("module", "other"):
+                entered = self._entered(node, scope, depth)
+                if entered is not None:
+                    inside = own_nodes(entered.node)
+                    return [each for inner in inside for each in self._judge(inner, entered, depth + 1)]
+            if kind == "other":
+                return []
+        operands = leaves(node, scope, self.evidence.inference)
+        wanted = [one for one in operands if self._device(one) == self.evidence.wanted and not one.is_scalar]
+        wrong = [one for one in operands if self._is_wrong(one)]
+        if isinstance(node, ast.Subscript):
+            wrong = [one for one in wrong if one.role == "self"]
+        return [Next(one, node, scope) for one in wrong] if wanted else []
+
+    def _entered(self, node: ast.Call, scope: Scope, depth: int) -> Scope | None:
+        if depth >= MOST_ENTERED:
+            return None
+        entered = enter(node, scope, self.evidence.sources)
+        if entered is None or is_library(entered.source.path):
+            return None
+        running = any(live.node is entered.node for live in self.evidence.scopes if live.live is not None)
+        return None if running else entered
+
+    def _device(self, one: Leaf) -> str | None:
+        if one.is_tensor and values.storage_key(one.value) in self.mended:
+            return self.evidence.wanted
+        return self.evidence.wanted if id(one.value) in self.modules else one.device
+
+    def _is_wrong(self, one: Leaf) -> bool:
+        if one.device != self.evidence.wrong_device or self._device(one) == self.evidence.wanted:
+            return False
+        if one.value is not MISSING:
+            return one.is_module or (one.is_tensor and not one.is_scalar)
+        return one.device not in (None, NOT_A_TENSOR) and not _of_scalars(one.node)
+
+
+def _of_scalars(node: ast.AST) -> bool:
+    """Whether an expression may be of 0 dimensions as far as the source tells: `torch.tensor(0.5)`, `x.mean()`."""
+    return any(
+        isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Attribute)
+        and inner.func.attr
+        in ("tensor", "as_tensor", "scalar_tensor", "sum", "mean", "item", "max", "min", "norm")
+        for inner in ast.walk(node)
+    ) or isinstance(node, ast.Name)
+
+
+def _after(scope: Scope, failing: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a frame that run after the failing one: those around it, and those below it."""
+    end = (getattr(failing, "end_lineno", 0) or 0, getattr(failing, "end_col_offset", 0) or 0)
+    around = {id(up) for up in scope.source.ancestors(failing)}
+    for node in own_nodes(scope.node):
+        if not isinstance(node, ast.expr):
+            continue
+        if id(node) in around or (node.lineno, node.col_offset) >= end:
+            yield node

@@ -1,0 +1,79 @@
+"""Lets one fix mend everything that would fail next: each such operand is diagnosed, and its mend joins the first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .causes._finding import Finding, Mend
+from .evidence.ahead import Lookout, Next
+from .evidence.collect import Evidence, Wrong
+from .types import Also, DeviceError, Edit
+
+MOST_JOINED = 6
+_ORDER = {"safe": 0, "unsafe": 1, "manual": 2}
+
+
+def join(evidence: Evidence, finding: Finding, diagnose: object) -> tuple[Also, ...]:
+    """Add to a finding's first mend those of what would fail next. Returns the operands that it would fail of."""
+    if not finding.mends or not finding.mends[0].edits or evidence.wanted in (None, "cpu", "meta"):
+        return ()
+    if evidence.wrong_device != "cpu":
+        return ()  # between accelerators, where each belongs is not told by the first
+    first = finding.mends[0]
+    also: list[Also] = []
+    for each in Lookout(evidence).found()[:MOST_JOINED]:
+        _, more = diagnose(_as_if_it_failed(evidence, each))  # type: ignore[operator]
+        if more is None or more.certainty == "possible":
+            continue
+        also.append(
+            Also(
+                each.leaf.expression,
+                evidence.wrong_device,
+                evidence.wanted,
+                each.scope.source.path,
+                getattr(each.leaf.node, "lineno", 0),
+            )
+        )
+        if more.mends and more.mends[0].edits:
+            _add(first, more.mends[0])
+    return tuple(dict.fromkeys(also))
+
+
+def _as_if_it_failed(evidence: Evidence, each: Next) -> Evidence:
+    """The evidence of the error that an operand would raise next."""
+    wrong_device = evidence.wrong_device or ""
+    error = DeviceError("RuntimeError", "", "A1", (evidence.wanted or "", wrong_device))
+    held = each.leaf.held[0] if each.leaf.held else None
+    wrong = Wrong(each.leaf, held, wrong_device)
+    steps = evidence.trace(each.leaf.node, each.leaf.scope)
+    return replace(
+        evidence,
+        error=error,
+        user=each.scope,
+        node=each.operation,
+        leaves=[each.leaf],
+        inner=[each.leaf],
+        wrongs=[wrong],
+        steps=steps,
+        branches=list(evidence.tracer.branches),
+        library=None,
+    )
+
+
+def _add(first: Mend, more: Mend) -> None:
+    fresh = [edit for edit in more.edits if edit not in first.edits]
+    if any(_touch(a, b) for a in fresh for b in first.edits):
+        return
+    first.edits = (*first.edits, *fresh)
+    if _ORDER[more.applicability] > _ORDER[first.applicability]:
+        first.applicability, first.reason = more.applicability, more.reason
+
+
+def _touch(a: Edit, b: Edit) -> bool:
+    """Whether two edits change overlapping text, or put something in at the same place."""
+    if a.file != b.file:
+        return False
+    return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (
+        a.end_line,
+        a.end_column,
+    )
