@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .causes._finding import Finding, Mend
+from .causes._values_shared import touches
 from .evidence.ahead import Lookout, Next
 from .evidence.collect import Evidence, Wrong
-from .types import Also, DeviceError, Edit
+from .types import Also, DeviceError
 
 MOST_JOINED = 6
 _ORDER = {"safe": 0, "unsafe": 1, "manual": 2}
@@ -62,18 +63,8 @@ def _as_if_it_failed(evidence: Evidence, each: Next) -> Evidence:
 
 def _add(first: Mend, more: Mend) -> None:
     fresh = [edit for edit in more.edits if edit not in first.edits]
-    if any(_touch(a, b) for a in fresh for b in first.edits):
+    if any(touches(a, b) for a in fresh for b in first.edits):
         return
     first.edits = (*first.edits, *fresh)
     if _ORDER[more.applicability] > _ORDER[first.applicability]:
         first.applicability, first.reason = more.applicability, more.reason
-
-
-def _touch(a: Edit, b: Edit) -> bool:
-    """Whether two edits change overlapping text, or put something in at the same place."""
-    if a.file != b.file:
-        return False
-    return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (
-        a.end_line,
-        a.end_column,
-    )
