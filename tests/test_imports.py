@@ -23,6 +23,7 @@ MAY = {
     "certainty": {"types", "causes", "evidence"},
     "propose": {"types", "causes", "edits", "evidence", "source", "verify"},
     "compose": {"types", "causes", "evidence", "edits", "source", "propose"},
+    "following": {"types", "causes", "evidence"},
     "explain": {
         "types",
         "messages",
@@ -31,6 +32,7 @@ MAY = {
         "edits",
         "certainty",
         "compose",
+        "following",
         "source",
         "catch",
     },
@@ -47,6 +49,7 @@ NO_TORCH = (
     "causes",
     "certainty",
     "compose",
+    "following",
     "render",
     "guard",
     "catch",

@@ -33,6 +33,7 @@ from ..edits import EditError
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.infer import keyword
 from ..evidence.scopes import Scope, own_nodes
 from ..types import Edit
 from ._finding import Finding, Mend
@@ -56,11 +57,23 @@ def find(evidence: Evidence) -> Finding | None:
     ):
         return None
     if _moved_after(subscript, user, evidence):
-        return _store(evidence, subscript, user)
+        return None if _takes_device(evidence) else _store(evidence, subscript, user)
     finding = value_finding(evidence, f"on cpu from here, and indexed by a tensor on {evidence.wanted}")
     if finding is not None and finding.mends:
         _others(evidence, finding.mends[0])
     return finding
+
+
+def _takes_device(evidence: Evidence) -> bool:
+    """Whether the table was made by something that takes a device, which was left at its default: no store."""
+    root = evidence.root
+    given = keyword(root.node, "device") if root is not None and isinstance(root.node, ast.Call) else None
+    return (
+        root is not None
+        and isinstance(given, ast.Name)
+        and given.id in root.scope.bound
+        and root.scope.bound[given.id].default
+    )
 
 
 def _moved_after(subscript: ast.Subscript, scope: Scope, evidence: Evidence) -> bool:
