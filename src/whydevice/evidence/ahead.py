@@ -14,7 +14,7 @@ from .infer import NOT_A_TENSOR
 from .operands import Leaf, leaves
 from .scopes import MISSING, Scope, own_nodes
 
-MOST_OPERATIONS = 400
+MOST_OPERATIONS = 120
 MOST_FOUND = 6
 MOST_ENTERED = 2  # calls of the user's functions and modules, one inside the other
 
