@@ -38,6 +38,7 @@ from ..evidence.scopes import Scope, own_nodes
 from ..types import Edit
 from ._finding import Finding, Mend
 from ._mend import mend_value
+from ._objects import after_construction
 from ._values_shared import value_finding
 
 NAME = "cpu-table-indexed-by-cuda"
@@ -59,7 +60,13 @@ def find(evidence: Evidence) -> Finding | None:
     if _moved_after(subscript, user, evidence):
         return None if _takes_device(evidence) else _store(evidence, subscript, user)
     finding = value_finding(evidence, f"on cpu from here, and indexed by a tensor on {evidence.wanted}")
-    if finding is not None and finding.mends:
+    kept = next((s for s in evidence.steps if s.kind == "attribute" and not values.is_module(s.owner)), None)
+    after = after_construction(evidence, kept) if kept is not None else None
+    root = evidence.root
+    if finding is not None and after is not None and root is not None and finding.root_node is not root.node:
+        finding.mends, finding.root_node, finding.root_scope = [after], after.node, after.scope
+        finding.root_note = f"nothing moved its tensors from {evidence.wrong_device}"
+    elif finding is not None and finding.mends:
         _others(evidence, finding.mends[0])
     return finding
 

@@ -22,12 +22,16 @@ Safe where the object is used on this device only. Giving the class a `device` p
 
 from __future__ import annotations
 
+import ast
+
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.scopes import MISSING
 from ..evidence.steps import Step
 from ._finding import Finding
 from ._mend import mend_value
-from ._values_shared import together
+from ._objects import after_construction
+from ._values_shared import together, value_finding
 
 NAME = "tensor-in-plain-object"
 TITLE = "a tensor kept by an object that is no module was not moved"
@@ -35,25 +39,34 @@ ORDER = 65
 
 
 def find(evidence: Evidence) -> Finding | None:
+    if evidence.wanted == "cpu":
+        return None
     step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain_object(s)), None)
     root = evidence.root
-    if (
-        step is None
-        or root is None
-        or root.kind not in ("factory", "constructor", "like")
-        or not step.editable
-    ):
-        return None
-    if evidence.wanted == "cpu" or _has_device(root) or _came_in(evidence.steps, step):
-        return None
-    mend = mend_value(evidence, evidence.steps)
+    if step is None or root is None or not step.editable:
+        return _itself(evidence)
+    made = root.kind in ("factory", "constructor", "like")
+    after = after_construction(evidence, step)
+    if not made or _has_device(root) or _came_in(evidence.steps, step):
+        if (
+            after is None
+            or _has_device(root)
+            or isinstance(step.node, ast.Name | ast.Attribute | ast.Subscript)
+        ):
+            return None
+    mend = mend_value(evidence, evidence.steps) if made and not _came_in(evidence.steps, step) else None
     finding = Finding(
-        certainty="likely",  # its class, what made the object, or its use: which to edit is a matter of judgement
-        headline=None,
-        root_node=root.node if root.editable else step.node,
-        root_scope=root.scope if root.editable else step.scope,
-        root_note="kept here, in an object that .to() does not reach",
+        certainty="certain" if evidence.wrong is not None and evidence.wrong.proven else "likely",
+        root_node=root.node if made and root.editable else step.node,
+        root_scope=root.scope if made and root.editable else step.scope,
+        root_note="kept in an object that .to() does not reach",
     )
+    if after is not None and (mend is None or mend.node is not root.node):
+        finding.trail.append((step.node, step.scope, finding.root_note))
+        finding.root_node, finding.root_scope = after.node, after.scope
+        finding.root_note = "made here, and nothing moved its tensors"
+        finding.mends.append(after)
+        return finding
     if mend is not None:
         together(evidence, mend)
         finding.mends.append(mend)
@@ -63,6 +76,19 @@ def find(evidence: Evidence) -> Finding | None:
         ):
             finding.root_node, finding.root_scope = mend.node, mend.scope
     return finding
+
+
+def _itself(evidence: Evidence) -> Finding | None:
+    """The operand is the object: a distribution, made of tensors that were made without a device."""
+    wrong, root = evidence.wrong, evidence.root
+    if wrong is None or root is None or root.kind not in ("factory", "constructor") or not root.editable:
+        return None
+    held = wrong.leaf.value
+    if held is MISSING or values.is_tensor(held) or values.is_module(held) or values.is_container(held):
+        return None
+    if not any(s.kind == "construct" or "construct" in s.extra for s in evidence.steps):
+        return None
+    return value_finding(evidence, "kept in an object that .to() does not reach", root)
 
 
 def _came_in(steps: list[Step], attribute: Step) -> bool:

@@ -221,7 +221,7 @@ def _receiver(scope: Scope, call: ast.Call, caller: Scope, names: list[str]) -> 
                 caller,
             ), False
         if function_of(held) is None or not values.is_class(try_evaluate(func.value, caller)):
-            if values.is_module(held):
+            if values.is_module(held) or (held is not MISSING and function_of(held) is None):
                 return Argument(func, caller), False
             return Argument(func.value, caller), False
         return None, False  # Class.method(obj, ...): the object is the first argument
@@ -312,7 +312,9 @@ def bind_entered(entered: Scope, call: ast.Call, scope: Scope, sources: Sources,
         held = try_evaluate(func, scope)
         if values.is_class(held):
             entered.bound[names[0]] = Argument(call, scope)
-        elif isinstance(func, ast.Attribute) and not values.is_module(held):
+        elif isinstance(func, ast.Attribute) and not (
+            values.is_module(held) or (held is not MISSING and function_of(held) is None)
+        ):
             entered.bound[names[0]] = Argument(func.value, scope)
         else:
             entered.bound[names[0]] = Argument(func, scope)
