@@ -69,7 +69,7 @@ CASES = [
     ("in a branch", NAMES, "    pass\n", "    x = x.to(device)\n", None),
     ("the right one", NAMES, "torch.ones(3, device=device)", "torch.ones(3, device=device).cuda()", False),
     ("factory", FACTORY, "randn(3)", "randn(3, device=x.device)", True),
-    ("factory, not at its use", FACTORY, "randn(3)", "randn(3, dtype=torch.float64)", False),
+    ("factory, not at its use", FACTORY, "randn(3)", "randn(3, dtype=torch.float64)", None),
     ("like in a function", FACTORY, "torch.randn(3)", "torch.randn_like(x)", True),
     ("returned", FACTORY, "return x + eps", "return x + eps.to(x)", True),
     ("loop", LOOP, "    out", "    x, y = x.to(device), y.to(device)\n    out", True),

@@ -15,7 +15,7 @@ from typing import Any
 from ..source import EditError, Source
 from ..types import Edit
 from . import values
-from .infer import NOT_A_TENSOR, Inference
+from .infer import NOT_A_TENSOR, Inference, keyword
 from .passive import exactly, lookup
 from .scopes import Binding, Scope, bindings_of, dotted, position, reaching
 from .steps import Step
@@ -52,6 +52,7 @@ class After:
     ) -> None:
         self.edits, self.old, self.new, self.inference = edits, old, new, inference
         self.modules = modules
+        self._named = False  # whether the last expression that was inferred names its device itself
 
     def device(self, steps: Sequence[Step], wanted: str) -> str | None:
         """Where the value at the first of its steps would be; UNCHANGED where no edit is on its way, None unknown."""
@@ -60,7 +61,8 @@ class After:
             if step.scope.source.path in self.new:
                 found = self._at(step, wanted, steps[index - 1] if index else step)
                 if found != UNCHANGED:
-                    return found if carried and (found == wanted or not self._circular(steps)) else None
+                    sure = found == wanted or (self._named and not self._circular(steps))
+                    return found if carried and sure else None
             carried = carried and step.kind in _CARRY
         return UNCHANGED
 
@@ -221,7 +223,11 @@ class After:
                 scope.source.adopt(child, each)
             if isinstance(each, ast.expr | ast.keyword):
                 ast.copy_location(each, at)
-        if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _MOVES:
+        moved = (
+            isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _MOVES
+        )
+        self._named = moved or (isinstance(made, ast.Call) and keyword(made, "device") is not None)
+        if moved and isinstance(made, ast.Call):
             found = self.inference.moved_to(made, scope)
         else:
             found = self.inference.device(made, scope)
