@@ -13,6 +13,10 @@ from ._finding import Finding, Mend
 from ._modules import wrong_module
 
 CONTAINERS = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}
+REGISTERED = (
+    "it adds them to state_dict(), so an older checkpoint loads with strict=False only, and to parameters(), "
+    "so an optimizer made from those trains them now"
+)
 
 
 def unregistered_finding(evidence: Evidence, kind: str) -> Finding | None:
@@ -53,4 +57,5 @@ def _mends(holder: Unregistered, value: ast.expr, statement: ast.stmt, scope: Sc
         return [
             Mend(f"register them in an {CONTAINERS[holder.kind]}", (), statement, scope, "manual", str(error))
         ]
-    return [Mend(f"register them in an {CONTAINERS[holder.kind]}", made, statement, scope)]
+    title = f"register them in an {CONTAINERS[holder.kind]}"
+    return [Mend(title, made, statement, scope, "unsafe", REGISTERED)]

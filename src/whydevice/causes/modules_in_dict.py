@@ -13,8 +13,9 @@ After:
 
     self.branches = nn.ModuleDict({"p3": nn.Conv2d(8, 8, 3), "p4": nn.Conv2d(8, 8, 3)})
 
-Safe for the run that failed, when the keys are strings without a dot that are no names of nn.Module's own. It changes
-what `state_dict()` holds: load an older checkpoint with `strict=False`.
+Unsafe, as it changes more than the device: `state_dict()` gets entries for these modules, so that an older checkpoint
+loads with `strict=False` only, and an optimizer made from `parameters()` trains them from now on. The keys have to be
+strings without a dot that are no names of nn.Module's own.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ After:
     for n in classes:
         self.heads.append(nn.Linear(32, n))
 
-Safe for the run that failed. It changes what `state_dict()` holds: a checkpoint saved before has no entries for these
-modules; load it with `strict=False`.
+Unsafe, as it changes more than the device: `state_dict()` gets entries for these modules, so that a checkpoint saved
+before loads with `strict=False` only, and an optimizer made from `parameters()` trains them from now on.
 """
 
 from __future__ import annotations
