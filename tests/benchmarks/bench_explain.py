@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_explain.py [--limit SECONDS] [--only WORD]
 
 Prints markdown: DESIGN.md's budgets with what was measured, then each size with each tool that is installed. Every
-figure is CPU time in milliseconds, of a process forked for it: first with the imports that it needs, then again. The tools print the traceback with the values of variables; whydevice comes after the plain traceback.
+figure is CPU time in milliseconds, of a process forked for it: first with the imports that it needs, then again. The
+tools print the traceback with the values of variables; whydevice comes after the plain traceback.
 """
 
 from __future__ import annotations
