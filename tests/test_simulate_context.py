@@ -7,12 +7,15 @@ import subprocess
 import sys
 import threading
 import weakref
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import torch.distributed.distributed_c10d  # noqa: E402
+import torch.multiprocessing  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
@@ -24,11 +27,13 @@ OWNERS: tuple[Any, ...] = (
     torch.backends.cuda, torch.backends.cudnn, torch.nn.functional, torch.autograd, torch.autograd.function.Function,
     torch.autograd.function.BackwardCFunction, torch.accelerator, torch.linalg, torch.jit, threading.Thread, nn.Module,
     torch.amp.autocast_mode.autocast, torch._C.ScriptMethod, torch._C.ScriptFunction, torch.functional,
+    torch.utils.dlpack, torch.jit.annotations, torch.cuda.memory, torch.cuda.nccl, torch.distributed, torch.distributed.distributed_c10d,
+    ForkingPickler._extra_reducers,
 )  # fmt: skip
 
 
 def contents() -> list[dict[str, Any]]:
-    return [dict(vars(owner)) for owner in OWNERS]
+    return [dict(owner if isinstance(owner, dict) else vars(owner)) for owner in OWNERS]
 
 
 def test_everything_is_put_back() -> None:
@@ -41,10 +46,11 @@ def test_everything_is_put_back() -> None:
     for owner, old, new in zip(OWNERS, before, contents(), strict=True):
         changed = {key for key in old.keys() | new.keys() if old.get(key) is not new.get(key)}
         # Properties of torch's modules are made anew by attribute access, caches are filled by use.
-        assert not {key for key in changed if not key.startswith("__")} - {"_whydevice"}, owner
+        assert not {key for key in changed if not str(key).startswith("__")} - {"_whydevice"}, owner
     assert not torch.cuda.is_available() and simulate.active() == 0
     assert torch.ones(2).device.type == "cpu" and torch.ones(2).untyped_storage().device.type == "cpu"
     assert not hasattr(torch.ops.aten.add.Tensor, "_whydevice")
+    assert not torch._C._dispatch_has_kernel_for_dispatch_key("aten::to.device", "AutogradCPU")
 
 
 def test_nested_and_repeated() -> None:

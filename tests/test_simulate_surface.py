@@ -69,9 +69,32 @@ def test_streams_and_events() -> None:
         pass
 
 
-def test_what_is_not_simulated_says_so() -> None:
-    with raises("whydevice: torch.cuda.CUDAGraph is not simulated"):
-        torch.cuda.CUDAGraph()
+def test_streams_of_any_accelerator() -> None:
+    stream, event = torch.Stream(device="cuda:1"), torch.Event(device="cuda")
+    assert stream.device.index == 1 and isinstance(stream, torch.Stream) and isinstance(event, torch.Event)
+    assert isinstance(torch.cuda.current_stream(), torch.Stream)
+    stream.record_event(event).synchronize()
+
+
+def test_figures_of_memory_and_switches() -> None:
+    assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0 == torch.cuda.memory_stats().get("x", 0)
+    torch.cuda.profiler.start()
+    torch.cuda.profiler.stop()
+    assert not torch.cuda.graphs.is_current_stream_capturing() and not torch.cuda.tunable.is_enabled()
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
+        ("torch.cuda.memory._record_memory_history", lambda: torch.cuda.memory._record_memory_history()),
+        ("torch.cuda.memory._snapshot", lambda: torch.cuda.memory._snapshot()),
+        ("torch.cuda.jiterator._create_jit_fn", lambda: torch.cuda.jiterator._create_jit_fn("int f() {}")),
+    ],
+)
+def test_what_is_not_simulated_says_so(name: str, use: Any) -> None:
+    with raises(f"whydevice: {name} is not simulated"):
+        use()
 
 
 def test_current_device() -> None:

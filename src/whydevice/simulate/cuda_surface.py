@@ -37,6 +37,20 @@ def install(patches: Patches) -> None:
         if hasattr(cuda, "random"):
             patches.set(cuda.random, name, getattr(cuda, name))
     patches.set(cuda, "default_generators", _Generators())
+    for name, function in _CUDA_C.items():
+        patches.set(torch._C, name, function)
+    for owner, names in (
+        (cuda.memory, ("_record_memory_history", "_snapshot", "_dump_snapshot")),
+        (cuda.jiterator, ("_create_jit_fn",)),
+    ):
+        for name in names:
+            if hasattr(owner, name):
+                patches.set(owner, name, _refuse(f"{owner.__name__}.{name}"))
+    for name in ("start", "stop"):
+        patches.set(cuda.profiler, name, lambda: None)
+    patches.set(cuda.graphs, "is_current_stream_capturing", lambda: False)
+    for name, ours in (("Stream", Stream), ("Event", Event)):
+        patches.set(torch, name, _generic(getattr(torch, name), ours))
     patches.set(torch.backends.cuda, "is_built", lambda: True)
     cudnn: Any = torch.backends.cudnn
     patches.set(cudnn, "is_available", lambda: True)
@@ -59,6 +73,34 @@ def _device_module(original: Any) -> Any:
         return torch.cuda if device is None else original(device)
 
     return get_device_module
+
+
+class _Generic(type):
+    """torch.Stream and torch.Event: all kinds of streams, and of events, are their instances."""
+
+    kinds: tuple[type, ...]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.kinds)
+
+
+def _generic(real: Any, ours: Any) -> Any:
+    def __new__(cls: Any, device: Any = "cuda", **options: Any) -> Any:
+        if isinstance(device, real):
+            return device
+        kind = device if isinstance(device, int) else torch.device(device).type
+        if kind != "cuda" and not isinstance(kind, int):
+            return real(device, **options)
+        return ours(device, **options) if ours is Stream else ours(**options)
+
+    return _Generic(real.__name__, (), {"__new__": __new__, "kinds": (real, ours), "__module__": "torch"})
+
+
+class _Figures(dict[str, Any]):
+    """Statistics of memory that is not measured: every figure is there, and 0."""
+
+    def __missing__(self, key: str) -> int:
+        return 0
 
 
 def _refuse(what: str) -> Any:
@@ -213,7 +255,7 @@ class _Generators:
 
 
 def _memory_stats(device: Any = None) -> dict[str, Any]:
-    return {}
+    return _Figures()
 
 
 def _is_available() -> bool:
@@ -274,6 +316,12 @@ _NOTHING = ("synchronize", "empty_cache", "ipc_collect", "reset_peak_memory_stat
             "set_per_process_memory_fraction", "_sleep")  # fmt: skip
 _REFUSED = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "cudart", "CUDAPluggableAllocator",
             "caching_allocator_alloc", "MemPool")  # fmt: skip
+_CUDA_C: dict[str, Any] = {
+    "_cuda_getCurrentRawStream": lambda device: 0,
+    "_cuda_isCurrentStreamCapturing": lambda: False,
+    "_cuda_tunableop_is_enabled": lambda: False,
+    "_cuda_tunableop_enable": lambda value: None,
+}
 _ACCELERATOR_C: dict[str, Any] = {
     "_accelerator_exchangeDevice": exchange_device,
     "_accelerator_maybeExchangeDevice": exchange_device,
