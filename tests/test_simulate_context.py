@@ -14,9 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.distributed.distributed_c10d  # noqa: E402
-import torch.multiprocessing  # noqa: E402
+import torch.multiprocessing as _  # noqa: E402, F401  registers how tensors are sent
 from torch import nn  # noqa: E402
+from torch.distributed import distributed_c10d  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import whydevice  # noqa: E402
@@ -27,7 +27,7 @@ OWNERS: tuple[Any, ...] = (
     torch.backends.cuda, torch.backends.cudnn, torch.nn.functional, torch.autograd, torch.autograd.function.Function,
     torch.autograd.function.BackwardCFunction, torch.accelerator, torch.linalg, torch.jit, threading.Thread, nn.Module,
     torch.amp.autocast_mode.autocast, torch._C.ScriptMethod, torch._C.ScriptFunction, torch.functional,
-    torch.utils.dlpack, torch.jit.annotations, torch.cuda.memory, torch.cuda.nccl, torch.distributed, torch.distributed.distributed_c10d,
+    torch.utils.dlpack, torch.jit.annotations, torch.cuda.memory, torch.cuda.nccl, torch.distributed, distributed_c10d,
     ForkingPickler._extra_reducers,
 )  # fmt: skip
 
