@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.multiprocessing as _  # noqa: E402, F401  registers how tensors are sent
+import torch.multiprocessing as _registers  # noqa: E402, F401
 from torch import nn  # noqa: E402
 from torch.distributed import distributed_c10d  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
