@@ -48,6 +48,8 @@ def find(evidence: Evidence) -> Finding | None:
     why = (
         f"`{written}` was not passed, and is {evidence.wrong_device} by default"
         if default
+        else f"made with device={written} here"
+        if isinstance(given, ast.Constant)
         else f"`{written}` is {evidence.wrong_device}"
     )
     finding = value_finding(evidence, why, root)
