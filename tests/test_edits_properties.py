@@ -127,7 +127,7 @@ def _block(draw, indent, depth):
         header = draw(
             st.sampled_from(
                 ["for x in y:", "if x:", "while (x\n  # a: b\n  ):", "with a as x, b:", "def g(x, *, y: int = {1: 2}[1]):",
-                 "@deco(lambda: 1)\n" + indent + "def g():", "class C(M):", "async def g():", "try:"]
+                 "@deco(lambda: 1)\n" + indent + "def g():", "class C(M):", "async def g():", "async for x in y:", "async with a as b:", "try:"]
             )
         )  # fmt: skip
         header += draw(st.sampled_from(["", "  # c: d", "  # type: int"]))
@@ -357,3 +357,41 @@ _CHECKS = {
     "up": _check_moved,
     "down": _check_moved,
 }
+
+
+_ENCODINGS = {
+    "utf-8": "",
+    "utf-8-sig": "",
+    "latin-1": "# coding: latin-1\n",
+    "cp1252": "# -*- coding: cp1252 -*-\n",
+}
+
+
+@pytest.mark.parametrize("encoding", _ENCODINGS)
+@pytest.mark.parametrize("name", ["after", "append", "assign", "before", "delete", "keyword"])
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_bytes_around_an_edit_stay(name, encoding, data):
+    """Byte order mark, declared encodings, and lines that end in several ways in one file."""
+    lines = data.draw(_block("", 2))
+    ends = data.draw(st.lists(st.sampled_from(["\n", "\r\n"]), min_size=len(lines), max_size=len(lines)))
+    text = "".join(line.replace("\n", end) + end for line, end in zip(lines, ends, strict=True))
+    raw = (_ENCODINGS[encoding] + text).encode(encoding, "replace")
+    source = Source.from_bytes("a.py", raw)
+    try:
+        nodes = _candidates(source, name)
+    except EditError:
+        return
+    if not nodes or (result := _attempt(source, name, data.draw(st.sampled_from(nodes)))) is None:
+        return
+    edits, new = result
+    written = source.encode(new)
+    assert _untouched(source.text, edits, new)
+    if not edits:
+        assert written == raw
+        return
+    first = min(source.offset(e.line, e.column) for e in edits)
+    last = max(source.offset(e.end_line, e.end_column) for e in edits)
+    assert written.startswith(source.encode(source.text[:first]))
+    assert written.endswith(source.text[last:].encode(source.encoding))
+    assert Source.from_bytes("a.py", written).tree.body or name == "delete"
