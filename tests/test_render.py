@@ -133,6 +133,16 @@ def test_html_loads_nothing_and_folds_the_table() -> None:
     assert not open_tags
 
 
+def test_the_table_looks_the_same_where_a_notebook_styles_all_tables() -> None:
+    # JupyterLab's own rules for rendered HTML have up to two classes and two elements (`tbody tr:nth-child(odd)`).
+    style = html(cases.BATCH).partition("</style>")[0]
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", style)
+    cells = [
+        one for rule in rules for one in rule.split(",") if one.endswith((" td", " th", " tr", " table"))
+    ]
+    assert cells and all(one.count(".whydevice") == 3 for one in cells)
+
+
 def test_a_large_table_is_folded_with_a_count() -> None:
     rows = tuple(Operand(f"x{n}", f"cuda:{n % 2}", what="float32[3]") for n in range(20))
     explanation = replace(cases.BATCH, operands=(*rows, Operand("y", "cpu", culprit=True)), also=(), trail=())

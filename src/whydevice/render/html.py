@@ -19,15 +19,17 @@ _DARK = (
     "--wd-red:#ff8a80;--wd-green:#7ddc93;--wd-blue:#8ab8ff;"
     "--wd-warn:#e5b567;--wd-tag:#d3a6ff;--wd-dim:#9a9a9a;"
 )
-_STYLE = (
+_RULES = (
     f".whydevice{{{_LIGHT}color:var(--jp-content-font-color1,inherit);border-left:3px solid var(--wd-red);"
     "padding:.2em 0 .2em .8em;margin:.5em 0;overflow-x:auto;"
     "font-size:var(--jp-code-font-size,13px);line-height:1.35}"
-    ".whydevice pre,.whydevice td,.whydevice th{font-family:var(--jp-code-font-family,ui-monospace,Menlo,"
-    "Consolas,monospace);font-size:inherit;background:none;color:inherit;border:0;line-height:inherit}"
+    ".whydevice pre,.whydevice td,.whydevice th,.whydevice summary{font-family:var(--jp-code-font-family,"
+    "ui-monospace,Menlo,Consolas,monospace);font-size:inherit;background:none;color:inherit;border:0;"
+    "line-height:inherit}"
     ".whydevice pre{margin:0 0 .8em;padding:0;white-space:pre}"
     ".whydevice details{margin:0 0 .8em}.whydevice summary{cursor:pointer}"
-    ".whydevice table{border-collapse:collapse;margin:.3em 0 0 1em}"
+    ".whydevice table{border-collapse:collapse;margin:.3em 0 0 1em;font-size:inherit;color:inherit}"
+    ".whydevice tr,.whydevice tr:hover{background:none}"
     ".whydevice td,.whydevice th{text-align:left;padding:.1em 1.2em .1em 0}.whydevice th{font-weight:normal}"
     ".whydevice .title{font-weight:bold}.whydevice .tag{color:var(--wd-tag)}"
     ".whydevice .place,.whydevice .gutter,.whydevice .other{color:var(--wd-blue)}"
@@ -39,6 +41,8 @@ _STYLE = (
     f"[data-jp-theme-light=true] .whydevice,.vscode-light .whydevice{{{_LIGHT}}}"
     f"[data-jp-theme-light=false] .whydevice,.vscode-dark .whydevice{{{_DARK}}}"
 )
+# Said thrice, the class outranks what a notebook has for all tables: JupyterLab's stripes, right-aligned cells.
+_STYLE = _RULES.replace(".whydevice ", 3 * ".whydevice" + " ")
 
 
 def html(explanation: Explanation, *, script: str | None = None) -> str:
