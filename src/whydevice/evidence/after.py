@@ -58,13 +58,25 @@ class After:
         """Where the value at the first of its steps would be; UNCHANGED where no edit is on its way, None unknown."""
         carried = True
         for index, step in enumerate(steps):
-            if step.scope.source.path in self.new:
+            if step.scope.source.path in self.new and self._touched(step.scope):
                 found = self._at(step, wanted, steps[index - 1] if index else step)
                 if found != UNCHANGED:
                     sure = found == wanted or (self._named and not self._circular(steps))
                     return found if carried and sure else None
             carried = carried and step.kind in _CARRY
         return UNCHANGED
+
+    def _touched(self, scope: Scope) -> bool:
+        """Whether an edit lies in the function: in any other, nothing that it binds or reads has another text."""
+        node = scope.node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return True
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        last = (node.end_lineno or node.lineno) + 1  # what is put in below its last line
+        return any(
+            edit.file == scope.source.path and edit.line <= last and edit.end_line >= first
+            for edit in self.edits
+        )
 
     def _circular(self, steps: Sequence[Step]) -> bool:
         """Whether an edit reads the device of the value itself, which is another one once the edit is made."""
