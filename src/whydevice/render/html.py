@@ -11,7 +11,7 @@ from .tree import Block, Line
 _WIDTH = 100
 _MOST_CELL_LINES = 30
 """A longer cell is folded."""
-# Jupyter's variables where they are set, else the system's theme; a notebook's own switch comes last.
+# Jupyter's variables where they are set, else the system's theme; the switch of Jupyter, VS Code or Colab comes last.
 _LIGHT = (
     "--wd-red:#b42318;--wd-green:#19713a;--wd-blue:#1f5fbf;--wd-warn:#8a5a00;--wd-tag:#8250a8;--wd-dim:#666;"
 )
@@ -38,8 +38,9 @@ _RULES = (
     ".whydevice .warn{color:var(--wd-warn);font-weight:bold}"
     ".whydevice .dim,.whydevice th{color:var(--wd-dim)}"
     f"@media (prefers-color-scheme:dark){{.whydevice{{{_DARK}}}}}"
-    f"[data-jp-theme-light=true] .whydevice,.vscode-light .whydevice{{{_LIGHT}}}"
-    f"[data-jp-theme-light=false] .whydevice,.vscode-dark .whydevice{{{_DARK}}}"
+    f"[data-jp-theme-light=true] .whydevice,.vscode-light .whydevice,[theme=light] .whydevice{{{_LIGHT}}}"
+    f"[data-jp-theme-light=false] .whydevice,.vscode-dark .whydevice,.vscode-high-contrast .whydevice,"
+    f"[theme=dark] .whydevice{{{_DARK}}}.vscode-high-contrast-light .whydevice{{{_LIGHT}}}"
 )
 # Said thrice, the class outranks what a notebook has for all tables: JupyterLab's stripes, right-aligned cells.
 _STYLE = _RULES.replace(".whydevice ", 3 * ".whydevice" + " ")
