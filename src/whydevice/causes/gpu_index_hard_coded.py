@@ -44,13 +44,12 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     written = _written(step.node)
     call, scope = step.node, step.scope
-    said = (
-        f"`{scope.source.one_line(written)}`" if written is not None else f"`{scope.source.one_line(call)}`"
-    )
+    said = f"`{scope.source.one_line(written if written is not None else call)}`"
+    does = "names that GPU" if written is not None else "takes the current GPU"
     finding = Finding(
         certainty="certain" if evidence.wrong.proven and evidence.direction else "likely",
         culprit=evidence.wrong.expression,
-        headline=f"`{evidence.wrong.expression}` is on {evidence.wrong_device}, because {said} names that GPU; the rest is on {evidence.wanted}",
+        headline=f"`{evidence.wrong.expression}` is on {evidence.wrong_device}, because {said} {does}; the rest is on {evidence.wanted}",
         root_node=call,
         root_scope=scope,
         root_note=f"{said} is {evidence.wrong_device} here",

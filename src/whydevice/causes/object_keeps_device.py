@@ -98,7 +98,9 @@ def _finding(
     evidence: Evidence, scope: Scope, call: ast.Call, held: Any, name: str, device: str, target: str
 ) -> Finding:
     text = scope.source.one_line(moved(call))
+    seen = next((one.expression for one in evidence.leaves if one.value is held), None)
     finding = Finding(
+        culprit=seen if seen is not None or evidence.wrong is not None else text,
         headline=f"`{text}` was moved to {target}, but it keeps a device of its own: `{name}` is {device}",
         root_node=call,
         root_scope=scope,
