@@ -62,7 +62,10 @@ def find(evidence: Evidence) -> Finding | None:
 def _started(evidence: Evidence, kept: Step) -> bool:
     """Whether what was made is the total itself, not something that it was taken from."""
     wrong = evidence.wrong
-    if wrong is None or ast.unparse(wrong.leaf.node) in names_of(kept):
+    if wrong is None:
+        return True
+    names, node = names_of(kept), wrong.leaf.node
+    if ast.unparse(node) in names or (isinstance(node, ast.Subscript) and ast.unparse(node.value) in names):
         return True
     return not any(s.kind == "assign" for s in evidence.steps[: evidence.steps.index(kept)])
 
