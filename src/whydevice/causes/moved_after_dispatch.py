@@ -67,15 +67,19 @@ def _displaced(model: Any) -> Iterator[tuple[str, Any, str, str]]:
     for name, device in values.items(mapped):
         if type(name) is str and name in parts:
             yield from _elsewhere(name, parts[name], device)
-    for name, part in parts.items():
-        hook = values.instance_dict(values.lookup(values.instance_dict(part), "_hf_hook"))
+    hooked = [(path, sub, held) for path, sub, key, held in values.plain_state(model) if key == "_hf_hook"]
+    for name, part, held in hooked:
+        hook = values.instance_dict(held)
         if values.lookup(hook, "offload") is not True:
             yield from _elsewhere(name, part, values.lookup(hook, "execution_device"))
 
 
 def _elsewhere(name: str, part: Any, device: object) -> Iterator[tuple[str, Any, str, str]]:
-    wanted, actual = canonical(device), values.module_device(part)
-    if wanted is not None and actual is not None and wanted.startswith("cuda") and actual != wanted:
+    wanted = canonical(device)
+    if wanted is None or not wanted.startswith("cuda"):
+        return
+    actual = values.module_device(part)
+    if actual is not None and actual != wanted:
         yield name, part, wanted, actual
 
 
