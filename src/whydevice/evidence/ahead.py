@@ -10,8 +10,7 @@ from . import values
 from .calls import enter
 from .collect import Evidence
 from .frames import is_library
-from .infer import NOT_A_TENSOR
-from .operands import Leaf, leaves
+from .operands import Leaf, flat, leaves
 from .scopes import MISSING, Scope, own_nodes
 
 MOST_OPERATIONS = 120
@@ -44,6 +43,10 @@ class Lookout:
             if values.is_tensor(tensor)
         }
         self.modules = {id(w.leaf.value) for w in evidence.wrongs if w.leaf.is_module}
+        for scope in evidence.scopes:
+            owner = scope.receiver  # a module that is wrong as a whole is mended as a whole
+            if values.is_module(owner) and values.module_device(owner) == evidence.wrong_device:
+                self.modules |= {id(sub) for _, sub in values.submodules(owner)}
         self.seen: set[int] = set()
 
     def found(self) -> list[Next]:
@@ -80,7 +83,7 @@ class Lookout:
                 return []
         operands = leaves(node, scope, self.evidence.inference)
         wanted = [one for one in operands if self._device(one) == self.evidence.wanted and not one.is_scalar]
-        wrong = [one for one in operands if self._is_wrong(one)]
+        wrong = [each for one in operands for each in self._wrong_in(one)]
         if isinstance(node, ast.Subscript):
             wrong = [one for one in wrong if one.role == "self"]
         return [Next(one, node, scope) for one in wrong] if wanted else []
@@ -99,12 +102,31 @@ class Lookout:
             return self.evidence.wanted
         return self.evidence.wanted if id(one.value) in self.modules else one.device
 
+    def _wrong_in(self, one: Leaf) -> list[Leaf]:
+        """The operand where it is live and wrong; where its value is gone, the live parts that make it wrong."""
+        if one.value is not MISSING:
+            return [one] if self._is_wrong(one) else []
+        if one.device != self.evidence.wrong_device:
+            return []
+        parts = [part for part in flat(one.parts) if part.value is not MISSING and self._is_wrong(part)]
+        return parts or ([one] if self._made_anew(one) else [])
+
     def _is_wrong(self, one: Leaf) -> bool:
         if one.device != self.evidence.wrong_device or self._device(one) == self.evidence.wanted:
             return False
-        if one.value is not MISSING:
-            return one.is_module or (one.is_tensor and not one.is_scalar)
-        return one.device not in (None, NOT_A_TENSOR) and not _of_scalars(one.node)
+        return one.is_module or (one.is_tensor and not one.is_scalar)
+
+    def _made_anew(self, one: Leaf) -> bool:
+        """Whether the source alone shows that a value will be on the wrong device: made by a call of its own."""
+        if _of_scalars(one.node):
+            return False
+        steps = self.evidence.trace(one.node, one.scope)
+        root = self.evidence.root
+        if any(s.kind in ("module-call", "parameter") for s in steps):
+            return False
+        return steps[-1].kind in ("factory", "constructor") and (
+            root is None or steps[-1].node is not root.node
+        )
 
 
 def _of_scalars(node: ast.AST) -> bool:
@@ -115,7 +137,7 @@ def _of_scalars(node: ast.AST) -> bool:
         and inner.func.attr
         in ("tensor", "as_tensor", "scalar_tensor", "sum", "mean", "item", "max", "min", "norm")
         for inner in ast.walk(node)
-    ) or isinstance(node, ast.Name)
+    )
 
 
 def _after(scope: Scope, failing: ast.AST) -> Iterator[ast.AST]:
