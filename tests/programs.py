@@ -239,6 +239,47 @@ class Writer:
         self.wrong = to
         return None
 
+    def nested(self) -> None:
+        to = self.name()
+        self.body.add(f'{to} = {{"outer": [{self.right}, {{"inner": {self.wrong}}}]}}', True)
+        self.wrong, self.right = f'{to}["outer"][1]["inner"]', f'{to}["outer"][0]'
+
+    def starred(self) -> None:
+        a, b = self.name(), self.name()
+        self.body.add(f"{a}, *{b} = {self.right}, {self.wrong}, 3", True)
+        self.right, self.wrong = a, f"{b}[0]"
+
+    def yielded(self) -> None:
+        function, to = self.name(), self.name()
+        self.defined.append([f"def {function}(v):", f"    yield v{WAY}"])
+        self.body.add(f"{to} = next({function}({self.wrong}))", True)
+        self.wrong = to
+
+    def zipped(self) -> None:
+        a, b = self.name(), self.name()
+        self.body.add(f"for {a}, {b} in zip([{self.right}], [{self.wrong}]):", True)
+        self.body.add("    pass")
+        self.right, self.wrong = a, b
+
+    def set_outside(self) -> None:
+        cls, to = self.name().title().replace("_", ""), self.name()
+        self.defined.append([f"class {cls}:", "    kept = None"])
+        self.body.add(f"{to} = {cls}()", True)
+        self.body.add(f"{to}.kept = {self.wrong}", True)
+        self.wrong = f"{to}.kept"
+
+    def property_of(self) -> None:
+        cls, to = self.name().title().replace("_", ""), self.name()
+        self.defined.append([f"class {cls}:", "    def __init__(self, given):", f"        self._given = given{WAY}", "",
+                             "    @property", "    def given(self):", f"        return self._given{WAY}"])  # fmt: skip
+        self.body.add(f"{to} = {cls}({self.wrong})", True)
+        self.wrong = f"{to}.given"
+
+    def walrus(self) -> None:
+        to, size = self.name(), self.name()
+        self.body.add(f"{size} = [{to} := {self.wrong}]", True)
+        self.wrong = to
+
     # -- into another function ------------------------------------------------------------------------------
 
     def call(self) -> None:
@@ -326,6 +367,7 @@ class Writer:
         hops: list[Callable[[], None]] = [
             self.assign, self.unpack, self.in_dict, self.in_list, self.appended, self.stored, self.namespace, self.record,
             self.holder, self.through_function, self.through_lambda, self.looped, self.comprehended, self.branched,
+            self.nested, self.starred, self.yielded, self.zipped, self.set_outside, self.property_of, self.walrus,
             self.chosen, self.rebound, self.computed, self.call, self.call, self.closure, self.method,
         ]  # fmt: skip
         for _ in range(self.random.randint(0, 5)):
