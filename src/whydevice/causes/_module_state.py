@@ -32,10 +32,10 @@ def construction_finding(evidence: Evidence, expression: str, headline: str, not
     built = next((s for s in reversed(steps) if makes_module(s)), None)
     finding = Finding(culprit=expression, headline=headline, root=built, root_note=note)
     module = wrong_module(evidence)
-    if any(s.kind == "return" for s in steps) or (module and moved_somewhere(evidence, steps, module[1])):
-        finding.certainty = (
-            "likely"  # a function made it, or it is moved too late: the callers may be what to edit
-        )
+    returned = any(s.kind == "return" for s in steps)
+    if built is None or returned or (module and moved_somewhere(evidence, steps, module[1])):
+        # Not seen where it was made, made by a function, or moved too late: another line may be what to edit.
+        finding.certainty = "likely"
     mend = moved_construction(evidence, steps)
     if mend is not None:
         finding.mends.append(mend)

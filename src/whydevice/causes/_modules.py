@@ -16,6 +16,8 @@ from ..evidence.steps import Step
 from ._finding import Mend
 from ._moves import move_text, moves_in, suite_of, text_of_move
 
+DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
+
 
 def wrong_module(evidence: Evidence) -> tuple[Leaf, Any, Held | None] | None:
     """(operand, the module that is on the wrong device as a whole, the tensor that failed in it)."""
@@ -63,6 +65,8 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
             return appended_move(evidence, built.node, built.scope)
     for step in reversed(outside):
         if step.kind in ("assign", "call", "attribute") and step.editable and isinstance(step.node, ast.expr):
+            if isinstance(step.node, DISPLAYS):
+                continue  # what holds the module: it has no .to()
             if step.kind == "call" and _unpacked(step, outside):
                 continue
             text = move_text(evidence, step.scope, step.node)
