@@ -5,7 +5,6 @@ Both are wrapped where they report, from when they are loaded.
 
 from __future__ import annotations
 
-import functools
 import sys
 
 from .. import guard
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 def _asyncio(call_handler: Any) -> Any:
     """`BaseEventLoop.call_exception_handler`: the loop's handler reports, our block follows."""
 
-    @functools.wraps(call_handler)
     def explaining(self: Any, context: Any) -> Any:
         try:
             return call_handler(self, context)
@@ -36,7 +34,6 @@ def _asyncio(call_handler: Any) -> Any:
 def _unittest(to_string: Any) -> Any:
     """`TestResult._exc_info_to_string`: our block is the end of what is printed for the test."""
 
-    @functools.wraps(to_string)
     def explaining(self: Any, err: Any, test: Any) -> Any:
         parts: list[str] = []
         try:
@@ -61,13 +58,16 @@ def _wrap(owner: str, name: str, wrapper: Callable[[Any], Any], module: ModuleTy
     reporter = getattr(where, name, None)
     if reporter is not None and not hasattr(reporter, "__whydevice__"):
         wrapped = wrapper(reporter)
-        wrapped.__whydevice__ = reporter
+        wrapped.__name__, wrapped.__qualname__ = reporter.__name__, reporter.__qualname__
+        wrapped.__doc__, wrapped.__whydevice__ = reporter.__doc__, reporter
         setattr(where, name, wrapped)
 
 
-_callbacks = [
-    (module, functools.partial(_wrap, owner, name, wrapper)) for module, owner, name, wrapper in _REPORTERS
-]
+def _callback(owner: str, name: str, wrapper: Callable[[Any], Any]) -> Callable[[ModuleType], None]:
+    return lambda module: _wrap(owner, name, wrapper, module)
+
+
+_callbacks = [(module, _callback(owner, name, wrapper)) for module, owner, name, wrapper in _REPORTERS]
 
 
 def install() -> None:
