@@ -99,7 +99,7 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
         blamed = wrong.proven and (direct or not index) and not wrong.leaf.is_scalar
         if device == UNCHANGED:
             device = wrong.device if after.untouched(steps) else None
-        elif not index and evidence.branches:
+        elif not index and evidence.branches and not after.whole:
             device = None
         operands.append(Operand(wrong.expression, wrong.device, device, blamed))
     return judge(wanted, operands, complete=_known(evidence))

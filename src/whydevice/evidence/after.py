@@ -35,6 +35,8 @@ _CARRY = (
     "library",
 )
 """Steps over which a value comes as it is, so that it stays where an edit further back puts it."""
+_ALONE = ("use", "assign", "parameter", "loop", "attribute")
+"""Steps at which a value is not put together with others."""
 _PLAIN = ("use", "assign", "parameter", "loop", "factory", "constructor", "move")
 """Steps at which nothing but the code that is seen there decides."""
 
@@ -52,6 +54,9 @@ class After:
     ) -> None:
         self.edits, self.old, self.new, self.inference = edits, old, new, inference
         self.modules = modules
+        self.whole = (
+            False  # whether nothing but the value itself is between the last edit that was found and its use
+        )
         self._named = False  # whether the last expression that was inferred names its device itself
 
     def device(self, steps: Sequence[Step], wanted: str) -> str | None:
@@ -61,6 +66,7 @@ class After:
             if step.scope.source.path in self.new and self._touched(step.scope):
                 found = self._at(step, wanted, steps[index - 1] if index else step)
                 if found != UNCHANGED:
+                    self.whole = all(before.kind in _ALONE for before in steps[:index])
                     sure = found == wanted or (self._named and not self._circular(steps))
                     return found if carried and sure else None
             carried = carried and step.kind in _CARRY
