@@ -23,6 +23,8 @@ def join(evidence: Evidence, finding: Finding, diagnose: object) -> tuple[Also, 
     first = finding.mends[0]
     also: list[Also] = []
     for each in Lookout(evidence).found()[:MOST_JOINED]:
+        if _mended(each, first):
+            continue
         _, more = diagnose(_as_if_it_failed(evidence, each))  # type: ignore[operator]
         if more is None or more.certainty == "possible":
             continue
@@ -38,6 +40,14 @@ def join(evidence: Evidence, finding: Finding, diagnose: object) -> tuple[Also, 
         if more.mends and more.mends[0].edits:
             _add(first, more.mends[0])
     return tuple(dict.fromkeys(also))
+
+
+def _mended(each: Next, first: Mend) -> bool:
+    """Whether the mend changes that very operation already (its index comes to the CPU, where its table stays)."""
+    node, path = each.operation, each.scope.source.path
+    start = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    end = getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
+    return any(e.file == path and start <= (e.line, e.column) <= end for e in first.edits)
 
 
 def _as_if_it_failed(evidence: Evidence, each: Next) -> Evidence:
