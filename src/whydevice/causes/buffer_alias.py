@@ -114,7 +114,7 @@ def _given_away(evidence: Evidence) -> Finding | None:
         name = given.node.attr
         finding = Finding(
             culprit=wrong.expression,
-            headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is the tensor that `{name}` of {type(owner).__name__} was before the move",
+            headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is the tensor that `{name}` of {values.type_name(owner)} was before the move",
             root_node=given.scope.source.statement(given.node),
             root_scope=given.scope,
             root_note="given away here: .to() gives the buffer a new tensor",

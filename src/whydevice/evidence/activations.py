@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import attributes
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
-from .passive import class_module, instance_dict
+from .passive import class_module, instance_dict, is_class
 from .scopes import MISSING, Scope, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
@@ -60,7 +60,7 @@ def _constructs(call: Step, cls: type) -> bool:
     """Whether a construction makes an object of this class, or of one that inherits from it."""
     assert isinstance(call.node, ast.Call)
     made = try_evaluate(call.node.func, call.scope)
-    return isinstance(made, type) and cls in type.__getattribute__(made, "__mro__")
+    return is_class(made) and issubclass(made, cls)
 
 
 def _super_scope(
