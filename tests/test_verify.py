@@ -61,6 +61,7 @@ CASES = [
     ("like", NAMES, "y = x + w", "y = torch.zeros_like(w) + w", True),
     ("device of another", NAMES, "y = x + w", "y = x.to(w.device) + w", True),
     ("line below", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3)\nx = x.to(device)\n", True),
+    ("not to be evaluated", NAMES, "y = x + w", "y = x.to(next(iter([w])).device) + w", None),
     ("to where it was", NAMES, "y = x + w", "y = x.to('cpu') + w", False),
     ("dtype only", NAMES, "y = x + w", "y = x.to(torch.float64) + w", False),
     ("another name", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3)\nz = x.to(device)\n", None),

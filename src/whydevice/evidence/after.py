@@ -15,9 +15,10 @@ from typing import Any
 from ..source import EditError, Source
 from ..types import Edit
 from . import values
+from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference, keyword
 from .passive import exactly, lookup
-from .scopes import Binding, Scope, bindings_of, dotted, position, reaching
+from .scopes import MISSING, Binding, Scope, bindings_of, dotted, position, reaching
 from .steps import Step
 
 UNCHANGED = "unchanged"
@@ -246,6 +247,11 @@ class After:
         )
         self._named = moved or (isinstance(made, ast.Call) and keyword(made, "device") is not None)
         if moved and isinstance(made, ast.Call):
+            target = keyword(made, "device") or (made.args[0] if made.args else None)
+            if target is not None and try_evaluate(target, scope) is MISSING:
+                if self.inference.device_named(target, scope) is None:
+                    other = self.inference.device(target, scope)
+                    return None if other == NOT_A_TENSOR else other
             found = self.inference.moved_to(made, scope)
         else:
             found = self.inference.device(made, scope)
