@@ -298,13 +298,13 @@ def budgets(importing: float, other: float, looked: Any, table: Any) -> None:
             )
             print(f"| {size}: analysis | 50 ms | {found[1]:.0f} ms |")
     ratios = [
-        (table[size]["rich"][1] / table[size]["whydevice"][1], size)
+        (table[size]["rich"][0] / table[size]["whydevice"][0], size)
         for size in table
         if table[size].get("rich") and table[size].get("whydevice")
     ]
     if ratios:
         low, size = min(ratios)
-        print(f"| against rich, at the worst size ({size}) | 5 times faster | {low:.1f} times |")
+        print(f"| first, against rich, at the worst size ({size}) | 5 times faster | {low:.1f} times |")
 
 
 def comparison(table: Any, tools: Any, limit: float) -> None:
