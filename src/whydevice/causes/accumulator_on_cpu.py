@@ -33,6 +33,11 @@ from ._kept import kept_mend, made_at, names_of, with_neighbours
 NAME = "accumulator-on-cpu"
 TITLE = "a running total was started on the CPU"
 ORDER = 61
+ADDING = frozenset(
+    "add_ sub_ mul_ div_ addcmul_ addcdiv_ addmm_ addmv_ addr_ addbmm_ baddbmm_ lerp_ index_add_ index_reduce_ "
+    "scatter_add_ scatter_reduce_ logical_or_ logical_and_ bitwise_or_ bitwise_and_".split()
+)
+"""The methods in place that keep what was there; `scatter_`, `copy_` and the like only write over it."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -83,7 +88,5 @@ def _accumulates(evidence: Evidence) -> bool:
         return any(ast.unparse(t) == text for t in statement.targets)
     node = evidence.node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        method = node.func.attr
-        in_place = method.endswith("_") and not method.endswith("__")
-        return in_place and ast.unparse(node.func.value) == text
+        return node.func.attr in ADDING and ast.unparse(node.func.value) == text
     return False

@@ -16,7 +16,7 @@ import torch
 from . import errors, moves
 from .patching import Patches
 from .state import STATE
-from .tags import read
+from .tags import WILD, read, write
 
 
 def install(patches: Patches) -> None:
@@ -29,6 +29,9 @@ def install(patches: Patches) -> None:
         patches.wrap(torch.linalg, name, partial(_guarded, check=check))
     for name in ("batch_norm", "instance_norm"):
         patches.wrap(torch, name, lambda original: patches.stand_in(original, _choosing(original)))
+    patches.wrap(
+        torch.nn.functional, "one_hot", lambda original: patches.stand_in(original, _placing(original))
+    )
     patches.wrap(torch, "ctc_loss", lambda original: patches.stand_in(original, _gathering(original)))
 
 
@@ -42,6 +45,20 @@ def _gathering(original: Any) -> Any:
         return original(log_probs, *map(near, args), **{name: near(value) for name, value in kwargs.items()})
 
     return ctc_loss
+
+
+def _placing(original: Any) -> Any:
+    """Onehot.cpp gives back `at::empty` for an index without elements, which no other operator sees: it is
+    where the index is.
+    """
+
+    def one_hot(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        out = original(tensor, *args, **kwargs)
+        if read(out) == WILD:
+            write(out, read(tensor))
+        return out
+
+    return one_hot
 
 
 def _same_device(prefix: str, first: str = "result") -> Callable[..., None]:
