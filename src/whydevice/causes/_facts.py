@@ -81,6 +81,11 @@ def _container(node: ast.expr) -> str:
     return ast.unparse(node.value) if isinstance(node, ast.Subscript) else ""
 
 
+def is_replica(module: Any) -> bool:
+    """Whether a module is one of the copies that DataParallel makes for a call."""
+    return values.is_module(module) and values.lookup(values.instance_dict(module), "_is_replica") is True
+
+
 def requires_grad(value: Any) -> bool:
     """Whether autograd tracks a tensor: `.numpy()` then needs `.detach()`."""
     torch = values.torch()

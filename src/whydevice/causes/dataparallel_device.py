@@ -1,10 +1,11 @@
-"""What happened: nn.DataParallel found a parameter or buffer that is not on the first of its GPUs.
+"""What happened: nn.DataParallel found a parameter or buffer that is not on the first of its GPUs, or did not copy a
+tensor to the others.
 
-DataParallel copies the module from the first GPU of `device_ids` to the others for every call, so the whole module
-has to be there. It cannot wrap a module whose parts are on several GPUs already.
+DataParallel copies the parameters and buffers of its module from the first GPU of `device_ids` to the others for every
+call, so they all have to be there. A tensor in a plain attribute is not copied: every replica has that of the first GPU.
 
 How to recognise it: `module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of
-them on device: ...`.
+them on device: ...`, or an operand in a replica's `forward` is a plain attribute on another GPU.
 
 Before:
 
@@ -14,7 +15,15 @@ After:
 
     model = nn.DataParallel(model.to("cuda:0"))
 
-Safe for a module that was left behind. A module that is spread over GPUs on purpose runs without DataParallel.
+Or, for a plain attribute:
+
+    self.scale = torch.ones(4).cuda()
+
+After:
+
+    self.register_buffer("scale", torch.ones(4).cuda(), persistent=False)
+
+Safe for a module that was left behind, and for a buffer that is not saved. A module that is spread over GPUs on purpose runs without DataParallel.
 """
 
 from __future__ import annotations
@@ -27,17 +36,24 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import keyword
 from ..evidence.scopes import Scope
+from ..evidence.steps import Step
+from . import tensor_attribute_not_buffer
+from ._facts import is_replica
 from ._finding import Finding, Mend
 from ._modules import appended_move
+from ._moves import appended, move_text
 from ._user_calls import UserCall, user_calls
 from ._wrapper_flag import flag_mend
 
 NAME = "dataparallel-device"
-TITLE = "DataParallel's module is not on its first GPU"
+TITLE = "DataParallel's module, or a tensor in it, is not on the GPU that it runs on"
 ORDER = 3
 
 
 def find(evidence: Evidence) -> Finding | None:
+    kept = _not_replicated(evidence)
+    if kept is not None:
+        return kept
     if evidence.error.family != "N1" or len(evidence.error.devices) < 2:
         return None
     wrapper = _wrapper(evidence)
@@ -58,6 +74,37 @@ def find(evidence: Evidence) -> Finding | None:
     if len(stray) == 1 or all(d == "cpu" or d == first for d in devices):
         return _left_behind(evidence, wrapper, stray[0][0])
     return _spread(evidence, made, wrapper, sorted(devices))
+
+
+def _not_replicated(evidence: Evidence) -> Finding | None:
+    """A tensor that all replicas share: a plain attribute, or one made outside the module. The first GPU has it."""
+    user, wrong = evidence.user, evidence.wrong
+    sides = (evidence.wanted, evidence.wrong_device)
+    if user is None or wrong is None or not is_replica(user.receiver) or not evidence.steps:
+        return None
+    if not all(d is not None and d.startswith("cuda") for d in sides):
+        return None
+    said = f"`{wrong.expression}` is on {wrong.device} in the replica on {evidence.wanted}"
+    if any(s.kind == "attribute" and is_replica(s.owner) for s in evidence.steps):
+        finding = tensor_attribute_not_buffer.find(evidence)
+        if finding is not None:
+            finding.headline = f"{said}: DataParallel copies parameters and buffers only"
+            finding.root_note = "a plain attribute: DataParallel copies parameters and buffers only"
+        return finding
+    made, leaf = evidence.steps[-1], wrong.leaf
+    if made.scope.function is not None or not values.is_leaf(leaf.value):
+        return None
+    mend = appended(
+        Step("use", leaf.node, leaf.scope),
+        move_text(evidence, leaf.scope, leaf.node),
+        "move it to the replica's GPU where it is used",
+    )
+    return Finding(
+        headline=f"{said}: all replicas of DataParallel share it",
+        root=made,
+        root_note=f"one for all replicas, on {wrong.device}",
+        mends=[mend] if mend is not None else [],
+    )
 
 
 def _wrapper(evidence: Evidence) -> Any:

@@ -12,6 +12,7 @@ from . import values
 from .frames import is_library
 from .passive import bases, class_entries, class_module, class_name, exactly
 from .sources import FunctionNode, Source, Sources
+from .trees import STATE
 
 
 @dataclass
@@ -218,7 +219,7 @@ def kind_in(owner: Any, name: str) -> str | None:
     """How an attribute is held: parameter, buffer, module, attribute; None when it is not there."""
     own = values.instance_dict(owner)
     if values.is_module(owner):
-        for table, kind in (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", "module")):
+        for table, kind in (*STATE.items(), ("_modules", "module")):
             if values.lookup(values.lookup(own, table), name, values) is not values:
                 return kind
     return "attribute" if values.lookup(own, name, values) is not values else None

@@ -17,7 +17,8 @@ MOST_TENSORS = 8_000  # parameters and buffers of one tree
 # By id, for `in` would ask the `__eq__` of a metaclass. These types of Python's own live as long as the process.
 _PLAIN = {id(kind) for kind in (type(None), bool, int, float, str, types.FunctionType)}
 _CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, collections.OrderedDict)}
-_STATE = {"_parameters": "parameter", "_buffers": "buffer"}
+# DataParallel's replicas hold their parameters as plain attributes, and list them in `_former_parameters`.
+STATE = {"_parameters": "parameter", "_former_parameters": "parameter", "_buffers": "buffer"}
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ def _read(module: object) -> Tree:
 def _read_one(
     path: str, here: Any, found: Tree, seen: set[int], queue: collections.deque[tuple[str, Any]]
 ) -> None:
+    own = instance_dict(here)
+    former = {name for name, _ in named(own.get("_former_parameters"))}
     entries = [
         (key, value)
-        for key, value in instance_dict(here).items()
+        for key, value in own.items()
         if (kind := id(type(value))) not in _PLAIN and not (kind in _CONTAINERS and not value)
     ]
     for key, value in entries:
@@ -73,9 +76,9 @@ def _read_one(
                 if id(child) not in seen and is_module(child):
                     seen.add(id(child))
                     queue.append((f"{path}.{child_name}" if path else child_name, child))
-        elif name in _STATE:
+        elif name in STATE:
             for entry, tensor in named(value):
                 if tensor is not None and is_tensor(tensor):
-                    found.registered.append((path, here, entry, tensor, _STATE[name]))
-        elif name:
+                    found.registered.append((path, here, entry, tensor, STATE[name]))
+        elif name and name not in former:
             found.plain.append((path, here, name, value))
