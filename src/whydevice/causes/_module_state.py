@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import own_nodes
+from ..evidence.evaluate import try_evaluate
+from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
+from ._facts import owners
 from ._finding import Finding
 from ._modules import makes_module, moved_construction, wrong_module
 from ._moves import moves_in
 from ._order import moved, user_scopes, value_now
+from ._user_calls import every_scope
 
 
 def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
@@ -68,3 +74,34 @@ def moved_somewhere(evidence: Evidence, steps: list[Step], module: object) -> bo
             if values.is_module(held) and any(sub is module for _, sub in values.submodules(held)):
                 return True
     return False
+
+
+def follows_a_move(evidence: Evidence, module: Any) -> bool:
+    """Whether a module's state is moved with something: it, or a module that contains it, has other state on the wanted
+    device, or the source moves one of them. What it registers is moved then, and else stays where it was made."""
+    holders = [module]
+    for owner, _, _ in owners(evidence):
+        if values.is_module(owner) and any(sub is module for _, sub in values.submodules(owner)):
+            holders.append(owner)
+    if any(evidence.wanted in values.module_devices(holder) for holder in holders):
+        return True
+    for scope in every_scope(evidence):
+        for call in moves_in(own_nodes(scope.node)):
+            receiver = moved(call)
+            held = value_now(receiver, scope)
+            made = _constructed(receiver, scope)
+            if any(holder is held or (made is not None and type(holder) is made) for holder in holders):
+                return True
+    return False
+
+
+def _constructed(node: ast.expr, scope: Scope) -> type | None:
+    """The class of `Net` in `Net(3)` and in `Net(3).eval()`."""
+    while isinstance(node, ast.Call):
+        made = try_evaluate(node.func, scope)
+        if values.is_class(made):
+            return made  # type: ignore[no-any-return]
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        node = node.func.value
+    return None

@@ -4,6 +4,7 @@
 module. Moving the model does not move the loss, which is a module of its own.
 
 How to recognise it: logits and targets are on the GPU, and the argument on the CPU is `weight` or `pos_weight`.
+So it is with a tensor that a loss of your own keeps as a plain attribute, where nothing moves that loss.
 
 Before:
 
@@ -26,8 +27,9 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.passive import bases, class_name
 from ._finding import Finding
-from ._module_state import construction_finding, whole_module
+from ._module_state import construction_finding, follows_a_move, whole_module
 from ._modules import appended_move
 from ._values_shared import made_note, value_finding
 
@@ -92,10 +94,35 @@ def _functional(evidence: Evidence) -> Finding | None:
     return value_finding(evidence, note)
 
 
+def _plain(evidence: Evidence) -> Finding | None:
+    """A loss of the user's that keeps the tensor as a plain attribute, and that nothing moves."""
+    if evidence.wrong is None or evidence.wanted == "cpu" or evidence.wrong.leaf.is_module:
+        return None
+    kept = next((s for s in evidence.steps if s.kind == "attribute" and values.is_module(s.owner)), None)
+    root = evidence.root
+    if kept is None or root is None or kept.extra.get("held") != "attribute":
+        return None
+    if not (is_loss(kept.owner) or _named_loss(kept.owner)):
+        return None
+    if (
+        not values.is_tensor(kept.value)
+        or not values.is_leaf(kept.value)
+        or follows_a_move(evidence, kept.owner)
+    ):
+        return None
+    note = made_note(root) if root.kind in ("factory", "constructor") else f"on {evidence.wrong_device} here"
+    return value_finding(evidence, note, root)
+
+
+def _named_loss(module: Any) -> bool:
+    """Whether a class of the user's says that it is a loss; torch.nn's own are told by their base."""
+    return any(class_name(c).lower().endswith(("loss", "criterion")) for c in bases(type(module)))
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
     if found is None:
-        return _functional(evidence)
+        return _functional(evidence) or _plain(evidence)
     if not is_loss(found[1]):
         return None
     expression, module, _ = found

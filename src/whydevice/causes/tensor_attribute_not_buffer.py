@@ -3,7 +3,8 @@
 `nn.Module.to()` moves parameters and buffers. A tensor assigned as `self.mask = torch.ones(8)` is neither.
 
 How to recognise it: the tensor is in the module's `__dict__`, not among its parameters or buffers, and the module's own
-parameters are elsewhere.
+parameters are elsewhere. A module that nothing moves, such as a loss without parameters, would keep a buffer where it
+is: there the tensor that it is given is what to move.
 
 Before:
 
@@ -33,6 +34,7 @@ from ..types import Edit
 from ._facts import owners
 from ._finding import Finding, Mend
 from ._mend import mend_value
+from ._module_state import follows_a_move
 
 NAME = "tensor-attribute-not-buffer"
 TITLE = "a tensor kept as a plain attribute is not moved with its module"
@@ -43,7 +45,7 @@ def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain(s)), None)
     if step is None:
         return _in_container(evidence)
-    if step.extra.get("outside"):
+    if step.extra.get("outside") or not follows_a_move(evidence, step.owner):
         return None
     if not values.is_leaf(step.value):
         return None
@@ -110,6 +112,7 @@ def _in_container(evidence: Evidence) -> Finding | None:
         or not step.editable
         or step.extra.get("method") != "__init__"
         or wrong.leaf.is_module
+        or not follows_a_move(evidence, step.owner)
     ):
         return None
     mend = mend_value(evidence, evidence.steps)
