@@ -1,6 +1,6 @@
 """What happened: a library's function put new modules (adapters, LoRA layers) into a model that had been moved already.
 
-How to recognise it: parameters of the library's own module class are on the CPU, the rest of the model is on the GPU,
+How to recognise it: parameters in the library's own module class are on the CPU, the rest of the model is on the GPU,
 and a call of that library's function on the model stands below the model's `.to(device)`.
 
 Before:
@@ -13,6 +13,8 @@ After:
     add_lora(model)
     model.to(device)
 
+Where the move is part of the construction (`model = Net().to(device)`), the model is moved again after the call.
+
 Safe: the move then reaches the new modules too, and an optimizer made later sees the same parameters.
 """
 
@@ -20,15 +22,18 @@ from __future__ import annotations
 
 import ast
 import types
+from typing import Any
 
 from .. import edits
+from ..edits.scope import names_bound
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.frames import is_library
 from ..evidence.passive import class_module, function_module
 from ..evidence.scopes import Scope, position
 from ._finding import Finding, Mend
-from ._moves import suite_of
+from ._moves import suite_of, text_of_move
 from ._order import move_statements, moved, user_scopes, value_now
 
 NAME = "module-added-after-move"
@@ -40,20 +45,37 @@ def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None or wrong.held is None or not values.is_module(wrong.leaf.value):
         return None
-    owner = wrong.held.owner
-    if not values.is_module(owner):
-        return None
-    package = class_module(type(owner)).partition(".")[0]
-    if package == "torch":
-        return None
     for scope in user_scopes(evidence, []):
         for call, move in move_statements(evidence, scope):
-            if value_now(moved(call), scope) is not wrong.leaf.value:
+            model = _model(call, move)
+            held = value_now(model, scope)
+            if not values.is_module(held) or evidence.wanted not in values.module_devices(held):
                 continue
-            added = _additions(scope, move, ast.unparse(moved(call)), package)
-            if len(added) == 1:
-                return _finding(evidence, scope, move, added[0], ast.unparse(moved(call)))
+            kind = _added_class(held, wrong.held.owner)
+            if kind is None:
+                continue
+            added = _additions(scope, move, ast.unparse(model), class_module(kind).partition(".")[0])
+            if len(added) == 1 and (_makes(added[0], scope, kind) or not _assigned(scope, move, model)):
+                return _finding(evidence, scope, call, move, added[0], ast.unparse(model), kind)
     return None
+
+
+def _added_class(model: Any, owner: Any) -> type | None:
+    """The class of the innermost module in `model`, around a part of it, that is not torch's own."""
+    around = dict(values.submodules(model))
+    path = next((name for name, part in around.items() if part is owner), "")
+    while path:
+        kind = type(around[path])
+        if class_module(kind).partition(".")[0] != "torch":
+            return kind
+        path = path.rpartition(".")[0]
+    return None
+
+
+def _model(call: ast.Call, move: ast.stmt) -> ast.expr:
+    """What a move moves, by its name: in `model = Net().to(device)` it is `model`."""
+    made = isinstance(moved(call), ast.Call) and isinstance(move, ast.Assign) and move.value is call
+    return move.targets[0] if made and isinstance(move, ast.Assign) else moved(call)
 
 
 def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[ast.Expr]:
@@ -70,18 +92,57 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
         function = try_evaluate(call.func, scope)
         if type(function) is not types.FunctionType or function_module(function).partition(".")[0] != package:
             continue
+        if not is_library(function.__code__.co_filename):
+            continue
         if any(ast.unparse(a) == model for a in call.args):
             found.append(statement)
     return found
 
 
-def _finding(evidence: Evidence, scope: Scope, move: ast.stmt, added: ast.Expr, model: str) -> Finding:
+def _makes(added: ast.Expr, scope: Scope, kind: type) -> bool:
+    """Whether the function that was called names the class of the modules itself."""
+    function = try_evaluate(added.value.func, scope) if isinstance(added.value, ast.Call) else None
+    return type(function) is types.FunctionType and values.class_name(kind) in function.__code__.co_names
+
+
+def _assigned(scope: Scope, move: ast.stmt, model: ast.expr) -> bool:
+    """Whether a statement below the move binds an attribute or item of the model: that may be the new module."""
+    start = ast.unparse(model)
+    return any(
+        ast.unparse(target).startswith((f"{start}.", f"{start}["))
+        for statement in suite_of(scope, move)
+        if isinstance(statement, ast.Assign) and position(statement) > position(move)
+        for target in statement.targets
+    )
+
+
+def _finding(
+    evidence: Evidence, scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr, model: str, kind: type
+) -> Finding:
     called = scope.source.one_line(added.value)
-    made = edits.move_statement(scope.source, added, before=move)
+    mend = _mend(scope, call, move, added, model)
     return Finding(
+        certainty="certain" if _makes(added, scope, kind) else "likely",
         headline=f"`{called}` put modules on {evidence.wrong_device} into `{model}`, after that was moved to {evidence.wanted}",
         root_node=added,
         root_scope=scope,
         root_note="puts new modules in, after the move",
-        mends=[Mend("put them in before the move", made, added, scope)],
+        mends=[mend] if mend is not None else [],
     )
+
+
+def _mend(scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr, model: str) -> Mend | None:
+    """Put them in before the move; where the move is part of another statement, move the model again."""
+    source = scope.source
+    if ast.unparse(moved(call)) == model:
+        try:
+            made = edits.move_statement(source, added, before=move)
+            return Mend("put them in before the move", made, added, scope)
+        except edits.EditError:
+            pass
+    given = {n.id for a in [*call.args, *call.keywords] for n in ast.walk(a) if isinstance(n, ast.Name)}
+    block = suite_of(scope, move)
+    if any(given & names_bound(s) for s in block[block.index(move) : block.index(added) + 1]):
+        return None
+    made = edits.insert_after(source, added, f"{model}{text_of_move(call, scope)}")
+    return Mend("move the model again, with what was put in", made, added, scope)
