@@ -27,6 +27,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence, Wrong
+from ..evidence.frames import is_library
 from ..evidence.scopes import MISSING, Scope, dotted, own_nodes
 from ..evidence.steps import Step
 from ._factories import cached, factory_mend, usable
@@ -153,6 +154,8 @@ def _returned(evidence: Evidence, wrong: Wrong) -> Finding | None:
         entered = step.extra.get("entered") if step.kind == "call" else None
         if entered is None or not (cached(entered) or keeps_results(entered)):
             continue
+        if is_library(entered.source.path) and not cached(entered):
+            continue  # a library stores many things in passing: without the decorator nothing is proven
         mend = _at_call(evidence, index)
         name = entered.function or "the function"
         note = f"`{name}` keeps its results, and gives back the one that it made on {evidence.wrong_device}"
@@ -172,6 +175,8 @@ def keeps_results(scope: Scope) -> bool:
     nodes = own_nodes(scope.node)
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     local |= {p.arg for p in scope.parameters()[1:]}
+    if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef) and scope.node.args.kwarg is not None:
+        local.add(scope.node.args.kwarg.arg)
     first = scope.parameters()[0].arg if scope.parameters() else ""
     for node in nodes:
         if not isinstance(node, ast.Assign):
