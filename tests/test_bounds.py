@@ -171,7 +171,7 @@ def test_the_clock_ends_a_scan_and_the_report_says_so(monkeypatch: pytest.Monkey
         assert len(list(values.items(list(range(200))))) == 200
         assert len(list(values.items([0] * 200))) < 200
         assert list(values.items([1, 2])) == []
-    assert made.notes() == ("The search was stopped after -1 s.",)
+    assert made.notes() == ("The search was stopped after -1 s of computing.",)
 
 
 def test_a_count_ends_all_scans(monkeypatch: pytest.MonkeyPatch) -> None:

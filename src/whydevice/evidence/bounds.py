@@ -1,7 +1,8 @@
 """How much one explanation looks at: a clock, a count for each kind of scan, and what was left out.
 
 Scans start at the failing call and go outward, so that what a bound cuts is what lies farthest from it. Counts come
-first, so that the same failure is explained the same way on a slow machine; the clock is for what no count foresaw.
+first, so that the same failure is explained the same way on a slow machine; the clock, of this thread's own CPU time,
+is for what no count foresaw.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 SECONDS = 2.0
-"""After this long, scans of containers and module trees end where they are. Usual explanations take a hundredth."""
+"""After this much CPU time, scans of containers and module trees end where they are. Usual explanations take a hundredth."""
 MOST_VISITS = 20_000
 """Items of containers and objects that are looked at in one explanation."""
 MOST_CUTS = 3
@@ -28,7 +29,7 @@ class Bounds:
     """The bounds of one explanation, and what was read of module trees within it: they are asked for again and again."""
 
     def __init__(self) -> None:
-        self.end = time.monotonic() + SECONDS
+        self.end = time.thread_time() + SECONDS
         self.visits = 0
         self.late = False
         self.cuts: dict[str, None] = {}
@@ -40,9 +41,9 @@ class Bounds:
         if self.visits > MOST_VISITS:
             self.cut(f"only {MOST_VISITS:,} items of containers and objects were looked at")
             return False
-        if self.visits % _LOOKS == 0 and time.monotonic() > self.end:
+        if self.visits % _LOOKS == 0 and time.thread_time() > self.end:
             self.late = True
-            self.cut(f"the search was stopped after {SECONDS:g} s")
+            self.cut(f"the search was stopped after {SECONDS:g} s of computing")
         return not self.late
 
     def cut(self, what: str) -> None:
