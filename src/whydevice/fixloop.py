@@ -136,7 +136,7 @@ def _mend(state: Loop, ended: Outcome) -> Outcome | None:
             continue
         after = _round(state)
         applied = Applied(fix, explanation)
-        if same_place(applied, after):
+        if same_place(applied, ended, after):
             trouble: str | None = "the same thing fails again at the same place"
         else:
             trouble = broke(applied, ended, after)

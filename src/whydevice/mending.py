@@ -56,19 +56,30 @@ def edited_lines(edits: Iterable[Edit]) -> set[tuple[str, int]]:
     return lines
 
 
-def same_place(applied: Applied, after: Outcome) -> bool:
+def same_place(applied: Applied, before: Outcome, after: Outcome) -> bool:
     """True when the same thing fails again at the same place, so that the fix did not help."""
-    if not after.explanations:
+    if not after.explanations or _called_later(applied, before.failure, after.failure):
         return False
     old, new = applied.explanation, after.explanations[0]
     if old.culprit is None or new.culprit is None:
         return _failing(old) == _failing(new)
     if (old.culprit.expression, old.culprit.device) != (new.culprit.expression, new.culprit.device):
         return False
-    before, now = _failing(old), _failing(new)
-    if before is None or now is None or not _same_file(before[0], now[0]):
-        return before == now
-    return moved_line(applied.fix.edits, *before) == now[1]
+    was, now = _failing(old), _failing(new)
+    if was is None or now is None or not _same_file(was[0], now[0]):
+        return was == now
+    return moved_line(applied.fix.edits, *was) == now[1]
+
+
+def _called_later(applied: Applied, before: Failure | None, after: Failure | None) -> bool:
+    """Whether a later line of the same caller led to the failing place this time: the call before it passed."""
+    if before is None or after is None:
+        return False
+    for (file, line), (file_now, line_now) in zip(before.places, after.places, strict=False):
+        moved = moved_line(applied.fix.edits, file, line)
+        if not _same_file(file, file_now) or moved != line_now:
+            return _same_file(file, file_now) and line_now > moved
+    return False
 
 
 def _failing(explanation: Explanation) -> tuple[str, int] | None:

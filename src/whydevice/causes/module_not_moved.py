@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
 from ._facts import owners
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
@@ -39,10 +40,34 @@ def _placed(evidence: Evidence, module: object) -> bool:
     return evidence.wrong is not None and evidence.wrong.leaf.value is not module
 
 
+def _of_parameter(evidence: Evidence) -> Finding | None:
+    """A parameter by itself (an update in a loop over `.parameters()`), of a module that is there as a whole."""
+    wrong = evidence.wrong
+    if wrong is None or evidence.wanted in (None, "cpu", "meta") or wrong.device != "cpu":
+        return None
+    tensor = wrong.leaf.value
+    if not values.is_tensor(tensor) or not values.is_parameter(tensor):
+        return None
+    for step in evidence.steps:
+        module = try_evaluate(step.node, step.scope)
+        if not values.is_module(module) or values.module_device(module) != wrong.device:
+            continue
+        if all(t is not tensor for _, t, _ in values.module_tensors(module)):
+            continue
+        name, kind = step.scope.source.one_line(step.node), values.type_name(module)
+        return construction_finding(
+            evidence,
+            wrong.expression,
+            f"`{wrong.expression}` is on {wrong.device}, as all of `{name}` ({kind}) is; the other operand is on {evidence.wanted}",
+            f"made here, on {wrong.device}, and never moved",
+        )
+    return None
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
     if found is None:
-        return None
+        return _of_parameter(evidence)
     expression, module, _ = found
     if (
         evidence.wrong_device == "meta"
