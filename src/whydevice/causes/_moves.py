@@ -116,15 +116,22 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
         return None
     if isinstance(step.node, _NO_MOVE) or isinstance(getattr(step.node, "ctx", None), ast.Store):
         return None
-    now = (
-        step.scope.locals.get(step.name, MISSING)
-        if step.kind == "assign" and step.scope.frame is not None
-        else MISSING
-    )
-    if not (has_move(try_evaluate(step.node, step.scope)) and has_move(now)):
+    if not (has_move(try_evaluate(step.node, step.scope)) and has_move(_bound_now(step))):
         return None
     made = edits.append_method(step.scope.source, step.node, text)
     return Mend(title, made, step.node, step.scope)
+
+
+def _bound_now(step: Step) -> Any:
+    """What the name that a step's expression was bound to, or the parameter that it was passed as, holds now."""
+    scope, name = step.scope, step.name
+    if step.kind == "parameter":
+        scope = step.extra.get("callee", scope)
+    elif step.kind != "assign":
+        statement = scope.source.parent(step.node)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+    return scope.locals.get(name, MISSING) if name and scope.frame is not None else MISSING
 
 
 def has_move(held: Any) -> bool:
