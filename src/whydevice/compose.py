@@ -16,7 +16,7 @@ from .evidence.evaluate import try_evaluate
 from .evidence.infer import NOT_A_TENSOR
 from .evidence.operands import Leaf, flat, held_tensors
 from .evidence.scopes import MISSING, Scope
-from .types import Also, Cause, Culprit, Environment, Explanation, Kind, Operand, Place
+from .types import Also, Cause, Certainty, Culprit, Environment, Explanation, Kind, Operand, Place
 
 MOST_TRAIL = 6
 MOST_ITEMS = 4
@@ -30,7 +30,7 @@ def compose(
     root = _root(finding)
     return Explanation(
         error=evidence.error,
-        certainty=finding.certainty if finding is not None else "possible",
+        certainty=_certainty(finding, culprit, root),
         headline=_headline(evidence, finding, culprit),
         environment=environment(),
         cause=cause,
@@ -58,6 +58,14 @@ def environment() -> Environment:
     )
 
 
+def _certainty(finding: Finding | None, culprit: Culprit | None, root: Place | None) -> Certainty:
+    if finding is None:
+        return "possible"
+    if finding.certainty == "certain" and (culprit is None or root is None):
+        return "likely"  # what cannot be pointed at is not proven
+    return finding.certainty
+
+
 def _culprit(evidence: Evidence, finding: Finding | None) -> Culprit | None:
     wrong = evidence.wrong
     expression = finding.culprit if finding is not None else None
@@ -65,8 +73,13 @@ def _culprit(evidence: Evidence, finding: Finding | None) -> Culprit | None:
         expression = wrong.expression
     if expression is None or evidence.user is None:
         return None
-    node, scope = _where(expression, evidence, finding)
+    given = finding.culprit_at if finding is not None else None
+    node, scope = given or _where(expression, evidence, finding)
     device = wrong.device if wrong is not None else evidence.wrong_device
+    if finding is not None and finding.culprit_device is not None:
+        told = finding.culprit_device
+        wanted = evidence.wanted if told != evidence.wanted else evidence.wrong_device
+        return Culprit(expression, told, wanted, scope.source.path, getattr(node, "lineno", None))
     wanted = evidence.wanted
     if wrong is None or node is not wrong.leaf.node:
         known = _devices(node, scope)

@@ -62,6 +62,7 @@ def find(evidence: Evidence) -> Finding | None:
     finding = Finding(
         certainty="likely",
         culprit=text,
+        culprit_at=(result, scope),
         headline=f"`{said[1]}.backward` returned `{text}` on another device than its input",
         root_node=result,
         root_scope=scope,
@@ -102,9 +103,15 @@ def _in_hook(evidence: Evidence) -> Finding | None:
     caller = evidence.frames[index - 1] if index else None
     if wrong is None or caller is None or not caller.library or evidence.wanted == "cpu":
         return None
-    if "autograd" not in caller.path.replace("\\", "/").split("/") or wrong.leaf.is_module:
+    *_, folder, file = ["", "", *caller.path.replace("\\", "/").split("/")]
+    if folder != "autograd" or wrong.leaf.is_module:
         return None
-    finding = value_finding(evidence, f"on {evidence.wrong_device}, and used in a hook on a gradient")
+    where = "a hook on a gradient"
+    if file == "function.py":  # a Function's own method: its forward is no part of autograd's work
+        where = "`backward`"
+        if user is None or user.function != "backward":
+            return None
+    finding = value_finding(evidence, f"on {evidence.wrong_device}, and used in {where}")
     root = evidence.root
     if finding is not None and root is not None and root.kind == "factory" and root.editable:
         mend = kept_mend(evidence, root)  # made once: not moved anew at every gradient

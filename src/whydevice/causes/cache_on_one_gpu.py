@@ -89,6 +89,7 @@ def _finding(evidence: Evidence, one: UserCall, name: str, every: str, made: Any
     seen = next((leaf.expression for leaf in flat(evidence.leaves) if leaf.value is made), text)
     finding = Finding(
         culprit=seen,
+        culprit_device=device,
         headline=f"`{seen}` is all on {device}, but the layers that use it are on {' and '.join(_sides(evidence))}",
         root_node=one.node,
         root_scope=one.scope,

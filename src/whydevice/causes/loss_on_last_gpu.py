@@ -120,6 +120,8 @@ def _finding(evidence: Evidence, place: tuple[Argument, Scope], wanted: str, wro
         text = f'{text}["{argument.key}"]'
     finding = Finding(
         culprit=text,
+        culprit_at=(argument.node, scope),
+        culprit_device=wrong,
         headline=f"`{text}` is on {wrong}, but the output that the loss compares it with is on {wanted}",
         root_node=argument.node,
         root_scope=scope,

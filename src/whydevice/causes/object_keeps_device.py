@@ -101,7 +101,7 @@ def _finding(
     seen = next((one.expression for one in evidence.leaves if one.value is held), None)
     finding = Finding(
         culprit=seen if seen is not None or evidence.wrong is not None else text,
-        headline=f"`{text}` was moved to {target}, but it keeps a device of its own: `{name}` is {device}",
+        headline=f"`{text}` keeps a device of its own: `{name}` is still {device} after the move to {target}",
         root_node=call,
         root_scope=scope,
         root_note=f"moves what it holds, and leaves `{name}` at {device}",
