@@ -35,6 +35,8 @@ from ._facts import owners
 from ._finding import Finding, Mend
 from ._mend import mend_value
 from ._module_state import follows_a_move
+from ._moves import move_text
+from ._values_shared import together
 
 NAME = "tensor-attribute-not-buffer"
 TITLE = "a tensor kept as a plain attribute is not moved with its module"
@@ -116,6 +118,10 @@ def _in_container(evidence: Evidence) -> Finding | None:
     ):
         return None
     mend = mend_value(evidence, evidence.steps)
+    if mend is not None and _reads_own_device(mend, step):
+        mend = _moved_at_use(evidence)
+    elif mend is not None:
+        together(evidence, mend)
     return Finding(
         headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is kept in the container `self.{step.name}`, and .to() moves parameters and buffers only",
         root_node=step.stmt,
@@ -123,6 +129,30 @@ def _in_container(evidence: Evidence) -> Finding | None:
         root_note="tensors in a plain container: .to() does not reach them",
         mends=[mend] if mend is not None else [],
     )
+
+
+def _reads_own_device(mend: Mend, step: Step) -> bool:
+    """Whether a mend, in a method that `__init__` runs before any move, asks the module itself for its device."""
+    parameters = mend.scope.parameters()
+    if not parameters or mend.scope.receiver is not step.owner or mend.scope.frame is not None:
+        return False
+    return any(f"{parameters[0].arg}." in e.text and "device" in e.text for e in mend.edits)
+
+
+def _moved_at_use(evidence: Evidence) -> Mend | None:
+    """A tuple or list of tensors that are all on the wrong device, moved one by one where it is used."""
+    leaf = evidence.wrong.leaf if evidence.wrong is not None else None
+    if leaf is None or not isinstance(leaf.node, ast.expr) or type(leaf.value) not in (tuple, list):
+        return None
+    if not all(values.device_of(v) == evidence.wrong_device for _, v in values.items(leaf.value)):
+        return None
+    text = move_text(evidence, leaf.scope, leaf.node)
+    if text is None or text.startswith(".to(t."):
+        return None
+    moved = f"t{text} for t in {leaf.scope.source.one_line(leaf.node)}"
+    whole = f"tuple({moved})" if type(leaf.value) is tuple else f"[{moved}]"
+    made = edits.replace_node(leaf.scope.source, leaf.node, whole)
+    return Mend("move what it holds where it is used", made, leaf.node, leaf.scope)
 
 
 def _holds(step: Step) -> bool:
