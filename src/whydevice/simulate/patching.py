@@ -33,12 +33,13 @@ class Patches:
             self.set(owner, name, make(original))
 
     def stand_in(self, original: Any, wrapper: Any) -> Any:
-        """Let `wrapper` pass for a builtin function: its name and text, and its place in TorchScript's table.
+        """Let `wrapper` pass for a builtin function: its name, module and text, and its place in TorchScript's table.
 
         TorchScript finds builtins by the identity of the function; the entry goes with the patch, before the
         address can belong to something else.
         """
         wrapper.__name__ = getattr(original, "__name__", "function")
+        wrapper.__module__ = getattr(original, "__module__", None) or "torch._C"
         wrapper.__doc__ = original.__doc__
         wrapper.__wrapped__ = original
         from torch.jit._builtins import _get_builtin_table
