@@ -13,11 +13,6 @@ from whydevice import causes
 MODULES = causes.modules()
 NAMES = [module.NAME for module in MODULES]
 FIXTURES, NEAR_MISSES = cases(), near_misses()
-LACKS = {
-    "module-added-after-move": "three fixtures",
-    "module-moved-too-late": "a fixture on which it fires",
-}
-"""What causes are known to have too few of; an entry goes once it is no longer true."""
 
 
 def test_names_are_distinct() -> None:
@@ -51,7 +46,7 @@ def lacks(name: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_has_fixtures_and_near_misses(name: str) -> None:
-    assert lacks(name) in ("", LACKS.get(name, ""))
+    assert not lacks(name)
 
 
 def test_every_fixture_is_of_a_cause_that_there_is() -> None:

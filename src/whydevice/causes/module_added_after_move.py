@@ -43,15 +43,16 @@ ORDER = 44
 
 def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
-    if wrong is None or wrong.held is None or not values.is_module(wrong.leaf.value):
+    if wrong is None or not values.is_module(wrong.leaf.value):
         return None
+    part = wrong.held.owner if wrong.held is not None else wrong.leaf.value
     for scope in user_scopes(evidence, []):
         for call, move in move_statements(evidence, scope):
             model = _model(call, move)
             held = value_now(model, scope)
             if not values.is_module(held) or evidence.wanted not in values.module_devices(held):
                 continue
-            kind = _added_class(held, wrong.held.owner)
+            kind = _added_class(held, part)
             if kind is None:
                 continue
             added = _additions(scope, move, ast.unparse(model), class_module(kind).partition(".")[0])
@@ -78,15 +79,17 @@ def _model(call: ast.Call, move: ast.stmt) -> ast.expr:
     return move.targets[0] if made and isinstance(move, ast.Assign) else moved(call)
 
 
-def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[ast.Expr]:
+def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[ast.Expr | ast.Assign]:
     """The statements below the move that give the model to a function of this package."""
-    found = []
+    found: list[ast.Expr | ast.Assign] = []
     for statement in suite_of(scope, move):
         if (
             position(statement) <= position(move)
-            or not isinstance(statement, ast.Expr)
+            or not isinstance(statement, ast.Expr | ast.Assign)
             or not isinstance(statement.value, ast.Call)
         ):
+            continue
+        if isinstance(statement, ast.Assign) and [ast.unparse(t) for t in statement.targets] != [model]:
             continue
         call = statement.value
         function = try_evaluate(call.func, scope)
@@ -99,7 +102,7 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
     return found
 
 
-def _makes(added: ast.Expr, scope: Scope, kind: type) -> bool:
+def _makes(added: ast.Expr | ast.Assign, scope: Scope, kind: type) -> bool:
     """Whether the function that was called names the class of the modules itself."""
     function = try_evaluate(added.value.func, scope) if isinstance(added.value, ast.Call) else None
     return type(function) is types.FunctionType and values.class_name(kind) in function.__code__.co_names
@@ -117,7 +120,13 @@ def _assigned(scope: Scope, move: ast.stmt, model: ast.expr) -> bool:
 
 
 def _finding(
-    evidence: Evidence, scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr, model: str, kind: type
+    evidence: Evidence,
+    scope: Scope,
+    call: ast.Call,
+    move: ast.stmt,
+    added: ast.Expr | ast.Assign,
+    model: str,
+    kind: type,
 ) -> Finding:
     called = scope.source.one_line(added.value)
     mend = _mend(scope, call, move, added, model)
@@ -131,7 +140,9 @@ def _finding(
     )
 
 
-def _mend(scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr, model: str) -> Mend | None:
+def _mend(
+    scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr | ast.Assign, model: str
+) -> Mend | None:
     """Put them in before the move; where the move is part of another statement, move the model again."""
     source = scope.source
     if ast.unparse(moved(call)) == model:

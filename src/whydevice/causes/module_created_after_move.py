@@ -24,6 +24,7 @@ import ast
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
@@ -52,6 +53,8 @@ def find(evidence: Evidence) -> Finding | None:
         return _put_into_list(evidence, expression, *appended)
     built = next((s for s in reversed(steps) if s.kind == "construct" and s.editable), None)
     assigned = next((s for s in steps if s.kind == "attribute" and s.editable), None)
+    if assigned is not None and _makes_another(assigned, module):
+        return None  # what was assigned there has been replaced since
     mend = moved_construction(evidence, steps)
     late = assigned is not None and (
         assigned.extra.get("outside") or assigned.extra.get("method") != "__init__"
@@ -68,6 +71,12 @@ def find(evidence: Evidence) -> Finding | None:
     if mend is not None:
         finding.mends.append(mend)
     return finding
+
+
+def _makes_another(assigned: Step, module: object) -> bool:
+    """Whether an assignment constructs a module of another class than the one that is there now."""
+    made = try_evaluate(assigned.node.func, assigned.scope) if isinstance(assigned.node, ast.Call) else None
+    return bool(values.is_class(made)) and made is not type(module)
 
 
 def _appended(evidence: Evidence, module: object) -> tuple[ast.expr, Scope] | None:

@@ -28,6 +28,7 @@ from .. import edits
 from ..evidence import attributes, values
 from ..evidence.collect import Evidence
 from ..evidence.frames import is_library
+from ..evidence.passive import exactly
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ..types import Edit
@@ -142,7 +143,7 @@ def _reads_own_device(mend: Mend, step: Step) -> bool:
 def _moved_at_use(evidence: Evidence) -> Mend | None:
     """A tuple or list of tensors that are all on the wrong device, moved one by one where it is used."""
     leaf = evidence.wrong.leaf if evidence.wrong is not None else None
-    if leaf is None or not isinstance(leaf.node, ast.expr) or type(leaf.value) not in (tuple, list):
+    if leaf is None or not isinstance(leaf.node, ast.expr) or not exactly(leaf.value, tuple, list):
         return None
     if not all(values.device_of(v) == evidence.wrong_device for _, v in values.items(leaf.value)):
         return None
