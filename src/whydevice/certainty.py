@@ -36,6 +36,8 @@ def _of_culprit(evidence: Evidence, finding: Finding) -> Certainty:
     if evidence.error.envelope not in (None, *SAME_PROCESS):
         return "likely"  # its frames are text: nothing can be recognised in them
     wrong = evidence.wrong
+    if evidence.user is None or (wrong is None and finding.culprit is None):
+        return "likely"  # what cannot be pointed at is not proven
     if wrong is None or finding.culprit not in (None, wrong.expression):
         return "certain"  # the cause named another thing, on evidence of its own
     if not {evidence.wanted, evidence.wrong_device} <= wrong.leaf.devices():
@@ -79,7 +81,7 @@ def _as_noted(evidence: Evidence) -> bool:
     wrong = evidence.wrong
     if tracing is None or wrong is None:
         return True
-    noted = tracing.place_of(wrong.held.tensor if wrong.held is not None else wrong.leaf.value)
+    noted = tracing.place_of(wrong.tensor)
     return noted is None or any(
         step.file == os.path.abspath(noted[0])
         and step.line <= noted[1] <= int(getattr(step.node, "end_lineno", None) or step.line)

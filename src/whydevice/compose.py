@@ -16,7 +16,7 @@ from .evidence.evaluate import try_evaluate
 from .evidence.infer import NOT_A_TENSOR
 from .evidence.operands import Leaf, flat, held_tensors
 from .evidence.scopes import MISSING, Scope
-from .types import Also, Cause, Certainty, Culprit, Environment, Explanation, Kind, Operand, Place
+from .types import Also, Cause, Culprit, Environment, Explanation, Kind, Operand, Place
 
 MOST_TRAIL = 6
 MOST_ITEMS = 4
@@ -30,7 +30,7 @@ def compose(
     root = _root(finding)
     return Explanation(
         error=evidence.error,
-        certainty=_certainty(finding, culprit, root),
+        certainty=finding.certainty if finding is not None else "possible",
         headline=_headline(evidence, finding, culprit),
         environment=environment(),
         cause=cause,
@@ -56,14 +56,6 @@ def environment() -> Environment:
         bool(simulate is not None and simulate.active()),
         int(rank) if rank.isdigit() else None,
     )
-
-
-def _certainty(finding: Finding | None, culprit: Culprit | None, root: Place | None) -> Certainty:
-    if finding is None:
-        return "possible"
-    if finding.certainty == "certain" and (culprit is None or root is None):
-        return "likely"  # what cannot be pointed at is not proven
-    return finding.certainty
 
 
 def _culprit(evidence: Evidence, finding: Finding | None) -> Culprit | None:
@@ -245,7 +237,7 @@ def _noted(evidence: Evidence) -> Place | None:
     wrong = evidence.wrong
     if tracing is None or wrong is None:
         return None
-    found = tracing.place_of(wrong.held.tensor if wrong.held is not None else wrong.leaf.value)
+    found = tracing.place_of(wrong.tensor)
     if found is None:
         return None
     path, line = os.path.abspath(found[0]), found[1]

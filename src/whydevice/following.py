@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from .causes._finding import Finding, Mend
@@ -14,7 +15,9 @@ MOST_JOINED = 6
 _ORDER = {"safe": 0, "unsafe": 1, "manual": 2}
 
 
-def join(evidence: Evidence, finding: Finding, diagnose: object) -> tuple[Also, ...]:
+def join(
+    evidence: Evidence, finding: Finding, diagnose: Callable[[Evidence], tuple[object, Finding | None]]
+) -> tuple[Also, ...]:
     """Add to a finding's first mend those of what would fail next. Returns the operands that it would fail of."""
     if not finding.mends or not finding.mends[0].edits or evidence.wanted in (None, "cpu", "meta"):
         return ()
@@ -25,7 +28,7 @@ def join(evidence: Evidence, finding: Finding, diagnose: object) -> tuple[Also, 
     for each in Lookout(evidence).found()[:MOST_JOINED]:
         if _mended(each, first):
             continue
-        _, more = diagnose(_as_if_it_failed(evidence, each))  # type: ignore[operator]
+        _, more = diagnose(_as_if_it_failed(evidence, each))
         if more is None or more.certainty == "possible":
             continue
         also.append(

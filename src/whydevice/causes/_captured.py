@@ -31,7 +31,7 @@ def capture(evidence: Evidence) -> Capture | None:
     wrong = evidence.wrong
     if wrong is None or evidence.wanted is None:
         return None
-    tensor = wrong.held.tensor if wrong.held is not None else wrong.leaf.value
+    tensor = wrong.tensor
     if not (values.is_tensor(tensor) or values.is_module(tensor)):
         return None
     for scope in user_scopes(evidence, []):

@@ -14,7 +14,7 @@ from ..evidence.scopes import Scope, dotted, own_nodes
 from ..evidence.steps import Step
 from ..types import Edit
 from ._factories import factory_mend
-from ._finding import Mend
+from ._finding import Finding, Mend
 from ._mend import mend_value
 from ._moves import suite_of
 from ._order import method_scopes
@@ -161,6 +161,16 @@ def kept_mend(evidence: Evidence, root: Step) -> Mend | None:
         if made is not None:
             return made
     return mend
+
+
+def add_kept_mend(evidence: Evidence, finding: Finding, root: Step, kept: Step) -> None:
+    """Add the mend of what was made once; with those made beside it, where it is mended where it was made."""
+    mend = kept_mend(evidence, root)
+    if mend is None:
+        return
+    if mend.node is root.node:
+        with_neighbours(evidence, mend, root, kept)
+    finding.mends.append(mend)
 
 
 def with_neighbours(evidence: Evidence, mend: Mend, root: Step, kept: Step) -> None:

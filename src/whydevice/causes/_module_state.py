@@ -8,8 +8,9 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.scopes import Scope, bindings_of, own_nodes
+from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
+from ..evidence.teardown import ran_elsewhere
 from ._facts import owners
 from ._finding import Finding
 from ._modules import makes_module, moved_construction, wrong_module
@@ -85,40 +86,21 @@ def follows_a_move(evidence: Evidence, module: Any) -> bool:
             holders.append(owner)
     if any(evidence.wanted in values.module_devices(holder) for holder in holders):
         return True
-    if any(_ran_elsewhere(evidence, holder) for holder in holders):
+    if any(
+        ran_elsewhere(holder, evidence.user, evidence.wanted, evidence.wrong_device) for holder in holders
+    ):
         return True
     for scope in every_scope(evidence):
         for call in moves_in(own_nodes(scope.node)):
             receiver = moved(call)
             held = value_now(receiver, scope)
-            made = _constructed(receiver, scope)
+            made = constructed_class(receiver, scope)
             if any(holder is held or (made is not None and type(holder) is made) for holder in holders):
                 return True
     return False
 
 
-def _ran_elsewhere(evidence: Evidence, module: Any) -> bool:
-    """Whether a part of a module gave the failing frame a tensor on the wanted device, although its state is not there
-    now: a trainer's teardown has moved it back since."""
-    scope = evidence.user
-    if scope is None:
-        return False
-    parts = {id(sub) for _, sub in values.submodules(module)}
-    for name, found in bindings_of(scope.node).items():
-        held, made = scope.locals.get(name), found[0].value
-        if made is None or len(found) != 1 or not values.is_tensor(held):
-            continue
-        if values.device_of(held) != evidence.wanted:
-            continue
-        for call in (node for node in ast.walk(made) if isinstance(node, ast.Call)):
-            called = try_evaluate(call.func, scope)
-            if id(called) in parts and "_hf_hook" not in values.instance_dict(called):
-                if set(values.module_devices(called)) == {evidence.wrong_device}:
-                    return True
-    return False
-
-
-def _constructed(node: ast.expr, scope: Scope) -> type | None:
+def constructed_class(node: ast.AST, scope: Scope) -> type | None:
     """The class of `Net` in `Net(3)` and in `Net(3).eval()`."""
     while isinstance(node, ast.Call):
         made = try_evaluate(node.func, scope)

@@ -55,7 +55,7 @@ def _tensors(evidence: Evidence) -> list[Any]:
     """The live tensors on the wrong tensor's way, itself first."""
     wrong = evidence.wrong
     assert wrong is not None
-    found = [wrong.held.tensor if wrong.held is not None else wrong.leaf.value]
+    found = [wrong.tensor]
     found += [try_evaluate(s.node, s.scope) for s in evidence.steps]
     return [t for t in found if values.is_tensor(t) and values.device_of(t) == evidence.wrong_device]
 

@@ -28,7 +28,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding
-from ._kept import kept_mend, made_at, names_of, with_neighbours
+from ._kept import add_kept_mend, made_at, names_of
 
 NAME = "accumulator-on-cpu"
 TITLE = "a running total was started on the CPU"
@@ -56,11 +56,7 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=root.scope,
         root_note=f"started here, on {wrong.device}; what is added to it is on {evidence.wanted}",
     )
-    mend = kept_mend(evidence, root)
-    if mend is not None:
-        if mend.node is root.node:
-            with_neighbours(evidence, mend, root, kept)
-        finding.mends.append(mend)
+    add_kept_mend(evidence, finding, root, kept)
     return finding
 
 

@@ -24,11 +24,10 @@ import ast
 
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.evaluate import try_evaluate
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
-from ._module_state import whole_module
+from ._module_state import constructed_class, whole_module
 from ._modules import appended_move, moved_construction
 from ._order import value_now
 from ._user_calls import every_scope
@@ -75,8 +74,8 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _makes_another(assigned: Step, module: object) -> bool:
     """Whether an assignment constructs a module of another class than the one that is there now."""
-    made = try_evaluate(assigned.node.func, assigned.scope) if isinstance(assigned.node, ast.Call) else None
-    return bool(values.is_class(made)) and made is not type(module)
+    made = constructed_class(assigned.node, assigned.scope)
+    return made is not None and made is not type(module)
 
 
 def _appended(evidence: Evidence, module: object) -> tuple[ast.expr, Scope] | None:

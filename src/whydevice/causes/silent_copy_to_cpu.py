@@ -27,7 +27,7 @@ from __future__ import annotations
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ._finding import Finding
-from ._kept import kept_mend, made_at, silent_copies, with_neighbours
+from ._kept import add_kept_mend, made_at, silent_copies
 
 NAME = "silent-copy-to-cpu"
 TITLE = "results were copied into a tensor on the CPU"
@@ -58,9 +58,5 @@ def find(evidence: Evidence) -> Finding | None:
         finding.trail.append(
             (found[0].node, found[0].scope, f"copied into it from {evidence.wanted}, silently")
         )
-    mend = kept_mend(evidence, root)
-    if mend is not None:
-        if mend.node is root.node:
-            with_neighbours(evidence, mend, root, kept)
-        finding.mends.append(mend)
+    add_kept_mend(evidence, finding, root, kept)
     return finding

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..source import EditError, Source
+from ..source.nodes import first_line
 from ..types import Edit
 from . import values
 from .evaluate import try_evaluate
@@ -78,10 +79,9 @@ class After:
         node = scope.node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return True
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         last = (node.end_lineno or node.lineno) + 1  # what is put in below its last line
         return any(
-            edit.file == scope.source.path and edit.line <= last and edit.end_line >= first
+            edit.file == scope.source.path and edit.line <= last and edit.end_line >= first_line(node)
             for edit in self.edits
         )
 
@@ -214,7 +214,7 @@ class After:
         for binding in bindings_of(new.scope(stmt)).get(step.name, []):
             text = ast.dump(binding.stmt)
             follows = new.parent(binding.stmt) in (stmt, new.parent(stmt)) and (
-                start_of(stmt) < binding.position < position(read)
+                position(stmt) < binding.position < position(read)
             )
             if text not in known and text != own and follows and not isinstance(binding.stmt, ast.For):
                 return self._value_of(binding, step.scope, step.node)
@@ -298,10 +298,6 @@ class After:
     def _line(self, path: str, line: int) -> int:
         source = self.old[path]
         return self.new[path].line_at(self._offset(source, source.offset(line, 0), after=True))
-
-
-def start_of(node: ast.stmt) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 def _same(one: Binding, other: Binding) -> bool:

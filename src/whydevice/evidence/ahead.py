@@ -37,10 +37,7 @@ class Lookout:
         self.evidence = evidence
         self.left = MOST_OPERATIONS
         self.mended = {
-            values.storage_key(tensor)
-            for wrong in evidence.wrongs
-            for tensor in [wrong.held.tensor if wrong.held is not None else wrong.leaf.value]
-            if values.is_tensor(tensor)
+            values.storage_key(wrong.tensor) for wrong in evidence.wrongs if values.is_tensor(wrong.tensor)
         }
         self.modules = {id(w.leaf.value) for w in evidence.wrongs if w.leaf.is_module}
         for scope in evidence.scopes:

@@ -39,6 +39,11 @@ class Wrong:
         """What the user's own frame calls it."""
         return self.leaf.expression
 
+    @property
+    def tensor(self) -> Any:
+        """The tensor itself: the operand, or the one found in it. MISSING, or no tensor, when none is at hand."""
+        return self.held.tensor if self.held is not None else self.leaf.value
+
 
 @dataclass
 class Evidence:

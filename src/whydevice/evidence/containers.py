@@ -12,7 +12,7 @@ from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import same_scalar
 from .scopes import MISSING, Scope, bindings_of, dotted, own_nodes, reaching
-from .steps import Step
+from .steps import Step, return_step
 
 if TYPE_CHECKING:
     from .origins import Tracer
@@ -162,16 +162,7 @@ def _call_items(
             and tracer.inference.device(value, inner_scope) != NOT_A_TENSOR
         ):
             continue
-        steps.append(
-            Step(
-                "return",
-                value,
-                inner_scope,
-                inner_scope.function or "",
-                inner_scope.source.statement(value),
-                extra={"call": node},
-            )
-        )
+        steps.append(return_step(value, inner_scope))
         follow_items(tracer, value, inner_scope, steps, key, path)
         return
     steps.append(Step("unknown", node, scope))

@@ -13,7 +13,7 @@ from .evaluate import call_name, try_evaluate
 from .frames import is_library
 from .passive import bases
 from .scopes import MISSING, Scope, bindings_of, reaching
-from .steps import Step
+from .steps import Step, return_step
 
 if TYPE_CHECKING:
     from .origins import Tracer
@@ -119,16 +119,7 @@ def follow_yield(tracer: Tracer, inner: Scope, steps: list[Step], path: tuple[in
             leaf, rest = leaf.elts[rest[0]], rest[1:]
         if tracer.is_bad(leaf, inner) is False:
             continue
-        steps.append(
-            Step(
-                "return",
-                leaf,
-                inner,
-                inner.function or "",
-                inner.source.statement(value),
-                extra={"yield": True},
-            )
-        )
+        steps.append(return_step(leaf, inner))
         tracer.follow(leaf, inner, steps, rest)
         return
     steps.append(Step("unknown", inner.node, inner))

@@ -12,7 +12,7 @@ from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import exactly
 from .scopes import Scope
-from .steps import Step
+from .steps import Step, return_step
 
 if TYPE_CHECKING:
     from .origins import Tracer
@@ -192,16 +192,7 @@ def _returned(
         chosen = judged[-1][1]
     if chosen is None:
         return
-    steps.append(
-        Step(
-            "return",
-            chosen,
-            entered,
-            entered.function or "",
-            entered.source.statement(chosen),
-            extra={"call": call},
-        )
-    )
+    steps.append(return_step(chosen, entered))
     tracer.follow(chosen, entered, steps, path)
 
 

@@ -64,3 +64,8 @@ class Step:
 
     def text(self) -> str:
         return self.scope.source.one_line(self.node)
+
+
+def return_step(value: ast.expr, scope: Scope) -> Step:
+    """The step at which a function gave back (or yielded) this expression of its own."""
+    return Step("return", value, scope, scope.function or "", scope.source.statement(value))

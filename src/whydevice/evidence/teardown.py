@@ -7,9 +7,12 @@ was when it failed is not known.
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from . import values
+from .evaluate import try_evaluate
 from .operands import Leaf, flat
+from .scopes import Scope, bindings_of
 
 
 def is_state(one: Leaf) -> bool:
@@ -36,7 +39,29 @@ def _went_through(one: Leaf, wanted: str | None, wrong: str) -> bool:
     if not isinstance(one.node, ast.Call) or not one.parts:
         return False
     called = [part for part in one.parts if part.node is one.node.func and part.is_module]
-    if any("_hf_hook" in values.instance_dict(part.value) for part in called):
-        return False  # accelerate brings its weights for the time of the call
+    if any(_brings_weights(part.value) for part in called):
+        return False
     given = [part for part in one.parts if part.is_tensor and not is_state(part)]
     return any(part.device == wrong for part in called) and any(part.device == wanted for part in given)
+
+
+def ran_elsewhere(module: Any, scope: Scope | None, wanted: str | None, wrong: str | None) -> bool:
+    """Whether a part of a module gave a frame a tensor on the wanted device, although its state is on the wrong one now."""
+    if scope is None:
+        return False
+    parts = {id(sub) for _, sub in values.submodules(module)}
+    for name, found in bindings_of(scope.node).items():
+        held, made = scope.locals.get(name), found[0].value
+        if made is None or len(found) != 1 or not values.is_tensor(held) or values.device_of(held) != wanted:
+            continue
+        for call in (node for node in ast.walk(made) if isinstance(node, ast.Call)):
+            called = try_evaluate(call.func, scope)
+            if id(called) in parts and not _brings_weights(called):
+                if set(values.module_devices(called)) == {wrong}:
+                    return True
+    return False
+
+
+def _brings_weights(module: Any) -> bool:
+    """Whether accelerate brings a module's weights for the time of its call."""
+    return "_hf_hook" in values.instance_dict(module)
