@@ -7,7 +7,6 @@ data/cuda_ops_differences.json, with the reason.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -18,20 +17,11 @@ import pytest
 pytest.importorskip("torch")
 
 from cuda_ops import differences, packed, read
+from scripts import script
 
 DATA = Path(__file__).parent / "data"
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 RECORD = DATA / "cuda_ops.jsonl"
 KNOWN: dict[str, str] = json.loads((DATA / "cuda_ops_differences.json").read_text(encoding="utf-8"))
-
-
-def script(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def against_simulation(record: Path, every: int = 1) -> dict[str, list[Any]]:

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import whydevice  # noqa: E402
-from whydevice import simulate  # noqa: E402
+from simulation import check_equals_the_cpu  # noqa: E402
 
 Program = Callable[[Any], list[float]]
 
@@ -249,13 +249,7 @@ PROGRAMS = [resnet, packed_lstm, gan, dqn, diffusion, gnn, checkpointed, average
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_program(program: Program) -> None:
-    torch.manual_seed(0)
-    plain = program("cpu")
-    torch.manual_seed(0)
-    with whydevice.simulate_cuda():
-        simulated = program("cuda")
-    assert simulated == plain
-    assert simulate.report() is None
+    check_equals_the_cpu(program)
 
 
 def test_mixed_precision() -> None:

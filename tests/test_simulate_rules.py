@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import pathlib
-import sys
-from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from scripts import script  # noqa: E402
 from whydevice.simulate.rules import table  # noqa: E402
-
-SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
-
-
-def script(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_table_is_what_this_torch_would_write() -> None:

@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler  # noqa: E402
 
 import whydevice  # noqa: E402
+from simulation import check_equals_the_cpu  # noqa: E402
 from whydevice import simulate  # noqa: E402
 
 
@@ -359,13 +360,7 @@ PROGRAMS = [resumed, text, actor_critic, diffusion_unet, vae_and_experts, physic
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_program(program: Callable[[Any], list[float]]) -> None:
-    torch.manual_seed(0)
-    plain = program("cpu")
-    torch.manual_seed(0)
-    with whydevice.simulate_cuda():
-        simulated = program("cuda")
-    assert simulated == plain
-    assert simulate.report() is None
+    check_equals_the_cpu(program)
 
 
 def test_model_on_two_gpus() -> None:
