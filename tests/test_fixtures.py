@@ -230,7 +230,9 @@ def test_forked_run_shows_what_a_real_process_shows(
 def without_folders(explanation: dict[str, Any]) -> str:
     """An explanation as text. A message may quote a traceback: its folders differ by run, and the frames of
     TorchScript's reach down to the program that runs the script."""
-    message = re.sub(r"^(?:/\S+\.py|<frozen \w+>)\(\d+\): .*\n", "", explanation["error"]["message"], flags=re.MULTILINE)
+    message = re.sub(
+        r"^(?:/\S+\.py|<frozen \w+>)\(\d+\): .*\n", "", explanation["error"]["message"], flags=re.MULTILINE
+    )
     told = explanation | {"error": explanation["error"] | {"message": message}}
     return re.sub(r'File \\"[^"]*/(?=script\.py)', 'File \\"', json.dumps(told))
 
