@@ -1,7 +1,7 @@
 """A stand-in for the pipeline that takes its explanation from the error's text, to test the fix loop.
 
 A script calls `need(name, value, *fixes)`: unless the value is "cuda", that raises a device error whose
-explanation proposes the fixes, each `(applicability, line, column, end_line, end_column, text)`.
+explanation, with the place of the first as its root, proposes the fixes, each `(applicability, line, column, end_line, end_column, text)`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def explain(exc):
         DeviceError("RuntimeError", text, "A1"), "certain", f"`{name}` is on {value}",
         Environment("3", "2", True),
         culprit=Culprit(name, value, "cuda", file, line),
+        root=Place(file, fixes[0][1]) if fixes else None,
         trail=(Place(file, line),),
         fixes=tuple(Fix(f"move {name}", kind, (Edit(file, *edit),)) for kind, *edit in fixes),
     )

@@ -125,6 +125,18 @@ def test_the_same_text_failing_further_on_is_progress(tmp_path: Path) -> None:
     assert _script(tmp_path).count('x = "cuda"\n') == 2
 
 
+def test_a_later_turn_of_a_loop_that_fails_alike_takes_nothing_back(tmp_path: Path) -> None:
+    """The same name fails in the same lines, but of another value, which the next fix mends."""
+    text = (
+        'a = "cpu"\nb = "cpu"\n'
+        "for n, x in enumerate([a, b]):\n"
+        "    need('x', x, ['safe', n + 1, 4, n + 1, 9, '\"cuda\"'])\n"
+    )
+    done = fix(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert _script(tmp_path) == text.replace('"cpu"', '"cuda"')
+
+
 def test_the_rounds_are_bounded(tmp_path: Path) -> None:
     # Every run fails one line further down, at what the fix before it wrote.
     text = (
@@ -205,6 +217,20 @@ def test_a_simulated_diff_is_what_fix_writes_after_all_rounds(tool: str, tmp_pat
     (work / "helper.py").write_text(helper, encoding="latin-1")
     assert fix(tmp_path, text, "--simulate-cuda", "--fix").returncode == 0
     assert (_script(tmp_path), (work / "helper.py").read_bytes()) == mended
+
+
+def test_a_simulated_diff_reaches_spawned_children(tmp_path: Path) -> None:
+    """A spawned child imports the script anew, and must see it as it is with the fixes so far."""
+    text = (
+        'import multiprocessing, sys\nx = "cpu"\ny = "cpu"\ndef child():\n    sys.exit(x == "cpu")\n'
+        'if __name__ == "__main__":\n'
+        "    need('x', x, ['safe', 2, 4, 2, 9, '\"cuda\"'])\n"
+        '    one = multiprocessing.get_context("spawn").Process(target=child)\n'
+        "    one.start()\n    one.join()\n    sys.exit(one.exitcode)\n"
+    )
+    done = fix(tmp_path, text, "--simulate-cuda", "--diff")
+    assert _script(tmp_path) == text
+    assert "the diff has 1 fix, and the script passes with 1 simulated GPU" in done.stderr, done.stderr
 
 
 def test_a_diff_says_why_there_is_none(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 import render_cases as cases
 from whydevice.render import layout, pages, terminal, tree
+from whydevice.render.fixes import _code as changed_code
 from whydevice.render.html import html
 from whydevice.render.json import as_dict, document, to_dict
 from whydevice.render.plain import text
@@ -55,6 +56,19 @@ def test_types_reach_the_renderers() -> None:
 
 def code(raw: str, *marks: Mark, width: int = 60) -> list[str]:
     return [tree.line_text(tree.trimmed(line)) for line in code_rows(Shown.of(raw), list(marks), 0, width)]
+
+
+LONG_CODE = {
+    "comment": ("f(a, b)  # much (more, and more) than " + "a row holds " * 3, ["f(a, b)  # much (more, and more) than..."]),
+    "comment of a long line": ("f(aaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbb, ccccccccc)  # why", ["f(aaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbb,", "    ccccccccc)  # why"]),
+    "comment without room": ("f(aaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbb, c)  # why", ["f(aaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbb, c)"]),
+    "string": ("f('one, two (three', aaaaaaaaa, 'four, five, six, #7')", ["f('one, two (three', aaaaaaaaa,", "    'four, five, six, #7')"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "shown"), LONG_CODE.values(), ids=LONG_CODE)
+def test_long_code_is_broken_in_no_comment_and_no_string(written: str, shown: list[str]) -> None:
+    assert changed_code(written, 40) == shown
 
 
 def test_a_tab_is_expanded_and_the_underline_follows() -> None:

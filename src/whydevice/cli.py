@@ -82,7 +82,9 @@ def _check_target(options: Options) -> bytes:
 
 def _run(options: Options) -> None:
     if options.overlay is not None:
-        _stand_in(options.overlay)
+        from .source import overlay
+
+        overlay.load(options.overlay)
     source = _check_target(options)
     found: list[Explanation] = []
     if guard.enabled():
@@ -109,22 +111,13 @@ def _run(options: Options) -> None:
     if guard.enabled():
         from .catch import children
 
-        children.plant({"color": options.color, "devices": options.simulate_cuda or 0})
+        settings = {"color": options.color, "devices": options.simulate_cuda or 0, "overlay": options.overlay}
+        children.plant(settings)
     if options.module is not None:
         run.module(options.module, options.args)
     else:
         assert options.script is not None
         run.script(options.script, source, options.args)
-
-
-def _stand_in(path: str) -> None:
-    """Let the texts that `--diff` has come to stand in for the files."""
-    import pickle
-
-    from .source import overlay
-
-    with open(path, "rb") as file:
-        overlay.install(pickle.load(file))
 
 
 def _leave_outcome(path: str, found: list[Explanation]) -> None:

@@ -68,7 +68,19 @@ def same_place(applied: Applied, before: Outcome, after: Outcome) -> bool:
     was, now = _failing(old), _failing(new)
     if was is None or now is None or not _same_file(was[0], now[0]):
         return was == now
-    return moved_line(applied.fix.edits, *was) == now[1]
+    return moved_line(applied.fix.edits, *was) == now[1] and not _of_another_origin(applied, new)
+
+
+def _of_another_origin(applied: Applied, new: Explanation) -> bool:
+    """Whether what fails now was made elsewhere, off the mended place: an earlier turn of a loop got past."""
+    old = applied.explanation
+    if old.root is None or new.root is None or {old.certainty, new.certainty} != {"certain"}:
+        return False
+    edits = applied.fix.edits
+    mended = edited_lines(edits) | {
+        (os.path.realpath(old.root.file), moved_line(edits, old.root.file, old.root.line))
+    }
+    return not mended & {(os.path.realpath(p.file), p.line) for p in (new.root, *new.trail)}
 
 
 def _called_later(applied: Applied, before: Failure | None, after: Failure | None) -> bool:

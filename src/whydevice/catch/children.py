@@ -132,6 +132,10 @@ def arrive(settings: dict[str, Any], key: bytes) -> Any:
     _planted[:] = [repr(settings)]
     guard.settings.color = settings["color"]
     watch()
+    if settings["overlay"]:
+        from ..source import overlay
+
+        overlay.load(settings["overlay"])
     if settings["devices"]:
         from ..simulate import active, simulate_cuda
 

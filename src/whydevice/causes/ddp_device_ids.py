@@ -54,7 +54,10 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=made.scope,
         root_note="device_ids names one GPU, which has to hold the whole module",
     )
-    mend = _moved(made, argument) if devices == ["cpu"] and _has_cuda() else _without(made)
+    mend = _moved(made, argument) if devices == ["cpu"] and _has_cuda() else None
+    if mend is None:
+        evidence.wanted = None  # the module stays where it is, and so may what it is called with
+        mend = _without(made)
     if mend is not None:
         finding.mends.append(mend)
     return finding

@@ -13,7 +13,7 @@ from typing import Literal
 from ..types import Edit, Fix
 from .paths import relative
 from .source import Shown
-from .tree import Line, Span, Style, clean, cut_left, take, width_of, wrap
+from .tree import Line, Span, Style, clean, cut, cut_left, take, width_of, wrap
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STYLES: dict[str, Style] = {"-": "removed", "+": "added", " ": "dim"}
@@ -88,30 +88,65 @@ def _rows(rows: list[Change], digits: int, width: int, most: int, named: bool) -
 
 
 def _code(text: str, room: int) -> list[str]:
-    """The code in rows of at most `room` columns, broken behind a comma, a bracket or a space."""
+    """The code in rows of at most `room` columns, broken behind a comma, a bracket or a space; a comment behind it,
+    which no edit changes, is cut where it does not fit.
+    """
+    text, comment = _parted(text)
     rows: list[str] = []
     hang = " " * min(len(text) - len(text.lstrip()) + 4, room // 2)
-    while width_of(text) > room and len(rows) < _MOST_ROWS_OF_A_LINE - 1:
+    while width_of(text.rstrip()) > room and len(rows) < _MOST_ROWS_OF_A_LINE - 1:
         head = take(text, room)
-        at = _break(head)
+        at = _break(text, len(head))
         rows.append(head[:at].rstrip())
         text = hang + text[at:].lstrip()
-    rows.append(text if width_of(text) <= room else take(text, room - 3) + "...")
-    return rows
+    if width_of(text.rstrip()) > room:
+        return [*rows, take(text, room - 3) + "..."]
+    last = cut(text + comment, room)
+    # Of a comment of which no word is left, nothing is shown.
+    return [*rows, last if last == text + comment or len(last) > len(text) + 5 else text.rstrip()]
 
 
-def _break(head: str) -> int:
-    """Where to break code that goes on: behind the outermost comma or opening bracket, the last of them."""
-    least = max(len(head) - len(head.lstrip()) + 8, len(head) // 3)
-    best, depth, shallowest = 0, 0, len(head)
-    for at, char in enumerate(head, 1):
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
+def _parted(text: str) -> tuple[str, str]:
+    """A line of code, and the comment behind it."""
+    for at, char, _ in _outside_strings(text):
+        if char == "#":
+            return text[:at], text[at:]
+    return text, ""
+
+
+def _break(text: str, end: int) -> int:
+    """Where before `end` to break code that goes on: behind the outermost comma or opening bracket, the last of
+    them, and not inside a string.
+    """
+    least = max(len(text) - len(text.lstrip()) + 8, end // 3)
+    best, shallowest, space = 0, end, 0
+    for at, char, depth in _outside_strings(text[:end]):
         if char in ",([{" and at >= least and depth <= shallowest:
-            best, shallowest = at, depth
-    return best or (space if (space := head.rfind(" ")) > least else len(head))
+            best, shallowest = at + 1, depth
+        elif char == " " and at > least:
+            space = at
+    within = text.rfind(" ", 0, end)
+    return best or space or (within if within > least else end)
+
+
+def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters of a line that stand in no string, each with its place and how many brackets are open behind it."""
+    quote, depth, at = "", 0, 0
+    while at < len(text):
+        char = text[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif text.startswith(quote, at):
+                at += len(quote) - 1
+                quote = ""
+        elif char in "\"'":
+            quote = char * 3 if text.startswith(char * 3, at) else char
+            at += len(quote) - 1
+        else:
+            depth += (char in "([{") - (char in ")]}")
+            yield at, char, depth
+        at += 1
 
 
 def _parsed(diff: str) -> Iterator[Change]:

@@ -13,6 +13,14 @@ from typing import Any
 _files: dict[str, bytes] = {}
 
 
+def load(path: str) -> None:
+    """Install what `--diff` has left in a file of its own."""
+    import pickle
+
+    with open(path, "rb") as file:
+        install(pickle.load(file))
+
+
 def bytes_of(path: str) -> bytes | None:
     """What stands in for a file, if anything does."""
     return _files.get(os.path.realpath(path)) if _files else None
@@ -34,3 +42,10 @@ def install(files: Mapping[str, bytes]) -> None:
         return original(self, fullname) if data is None else self.source_to_code(data, path)
 
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
+    open_code = io.open_code
+
+    def opened(path: str) -> Any:
+        data = bytes_of(path)
+        return open_code(path) if data is None else io.BytesIO(data)
+
+    io.open_code = opened  # by which a spawned child reads the script of its parent
