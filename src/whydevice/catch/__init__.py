@@ -25,6 +25,7 @@ def install(*, everywhere: bool = False) -> None:
     threads.install()
     reporters.install()
     when_loaded("torch._utils", _carry)
+    when_loaded("whydevice.simulate.session", _tidy_formatted)
     _watch_children()
     if "IPython" in sys.modules:
         from . import notebook
@@ -40,6 +41,13 @@ def _carry(_: ModuleType) -> None:
     from . import carried
 
     carried.install()
+
+
+def _tidy_formatted(_: ModuleType) -> None:
+    """Simulated CUDA puts entries of ours in what the user's own code catches and prints."""
+    from . import formatting
+
+    formatting.tidy()
 
 
 _installed = False
@@ -73,7 +81,8 @@ def uninstall() -> None:
     threads.uninstall()
     reporters.uninstall()
     forget(_carry)
-    for name in ("notebook", "everywhere", "carried"):
+    forget(_tidy_formatted)
+    for name in ("notebook", "everywhere", "formatting", "carried"):
         module = sys.modules.get(f"{__name__}.{name}")
         if module is not None:
             module.uninstall()

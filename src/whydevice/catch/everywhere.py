@@ -6,9 +6,7 @@ runs (Lightning moves the module back to the CPU). PyTorch runs a forward hook t
 still true. The explanation becomes a note of the exception (`add_note`), which every later printer of
 the traceback shows.
 
-Errors outside of any module's call get their note when a traceback is formatted: every printer of the
-standard library, and logging, asyncio, multiprocessing and torch with it, makes a
-`traceback.TracebackException` first.
+Errors outside of any module's call get their note when a traceback is formatted (formatting.py).
 
 It costs about a microsecond a module call and makes torch.compile warn about global hooks, so it is not
 the default.
@@ -18,11 +16,11 @@ from __future__ import annotations
 
 import functools
 import sys
-import traceback
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import guard
+from . import formatting
 from .loading import forget, when_loaded
 
 if TYPE_CHECKING:
@@ -35,21 +33,17 @@ _CAUSE = BaseException.__dict__["__cause__"]
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
 _handles: list[Any] = []
-_Formatted = traceback.TracebackException
 
 
 def install() -> None:
     """Register the hook, now or when torch is imported. torch itself is not imported here."""
-    if not hasattr(_Formatted.__init__, "__whydevice__"):
-        _Formatted.__init__ = _noting(_Formatted.__init__)  # type: ignore[method-assign]
+    formatting.before(_note)
     if not _handles:
         when_loaded(_MODULE, _register)
 
 
 def uninstall() -> None:
-    previous = getattr(_Formatted.__init__, "__whydevice__", None)
-    if previous is not None:
-        _Formatted.__init__ = previous  # type: ignore[method-assign]
+    formatting.forget(_note)
     forget(_register)
     while _handles:
         _handles.pop().remove()
@@ -99,19 +93,10 @@ def _with_callers(trace: TracebackType | None, frame: FrameType | None) -> Trace
     return trace
 
 
-def _noting(init: Any) -> Any:
-    """TracebackException's `__init__` that puts the note on a device error first."""
-
-    @functools.wraps(init)
-    def noting(self: Any, exc_type: Any, exc_value: Any, exc_traceback: Any, **options: Any) -> None:
-        # With `_seen` it is made for the cause or context of another, which was looked at already.
-        if options.get("_seen") is None and isinstance(exc_value, BaseException):
-            guard.attempt(drop_repeated, exc_value)
-            guard.show(exc_value, functools.partial(note, exc_value))
-        init(self, exc_type, exc_value, exc_traceback, **options)
-
-    noting.__whydevice__ = init  # type: ignore[attr-defined]
-    return noting
+def _note(exc: BaseException) -> None:
+    """Put the note on a device error that is about to be formatted."""
+    guard.attempt(drop_repeated, exc)
+    guard.show(exc, functools.partial(note, exc))
 
 
 def drop_repeated(exc: BaseException) -> None:

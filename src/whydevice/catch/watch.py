@@ -8,6 +8,10 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from .. import guard
+from . import formatting
+
+if guard.enabled():
+    formatting.tidy()  # the wrappers below are among the entries of a watched function
 
 F = TypeVar("F")
 
