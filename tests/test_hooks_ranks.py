@@ -97,6 +97,19 @@ def test_the_rank_is_read_from_each_launcher(monkeypatch: pytest.MonkeyPatch) ->
             assert ranks.rank() is None
 
 
+def test_the_data_of_an_explanation_have_the_rank_of_each_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whydevice.catch import ranks
+    from whydevice.compose import environment as composed
+
+    for name in (*ranks._RANK, *ranks._LOCAL, *ranks._SIZE):
+        monkeypatch.delenv(name, raising=False)
+    assert composed().rank is None
+    for name in ranks._RANK:
+        with monkeypatch.context() as context:
+            context.setenv(name, "3")
+            assert composed().rank == 3
+
+
 # What ranks do when they fail, without torch: processes that start at once and fail when they are told to.
 RANK = (
     LIGHT.replace("import sys", "import os, sys, time", 1)
@@ -106,6 +119,7 @@ from whydevice.catch import ranks
 class Explanation:
     headline, cause = "an explanation", None
     def __radd__(self, text): return text + self.headline
+    def __str__(self): return "\\nwhydevice: an explanation\\n"
 _fake("whydevice.explain", explain=lambda exc: Explanation())
 ranks.PATIENCE = float(sys.argv[1])
 if len(sys.argv) > 2:
@@ -248,6 +262,81 @@ def test_a_rank_reports_all_its_errors_or_none(tmp_path: Path) -> None:
     env = environment(RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", MASTER_PORT=str(tmp_path))
     done = run("script.py", "0", cwd=tmp_path, env=env, input="x")
     assert done.stderr.count("\nwhydevice: an explanation\n") == 2
+
+
+LAUNCHERS = {
+    "torchrun": ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT"),
+    "Open MPI": (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "PMIX_NAMESPACE",
+    ),
+    "MPICH": ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MASTER_PORT"),
+    "Slurm": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_ID"),
+}
+
+
+class _Launched(_Rank):
+    """A rank with the variables that are given."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "rank.py", "60"], cwd=folder, env=environment(**env), text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+
+@linux
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_ranks_of_each_launcher_report_once(launcher: str, tmp_path: Path) -> None:
+    # None ends before both have said what they say.
+    (tmp_path / "rank.py").write_text(
+        RANK.replace("shifted(3)\n", LINGERS + "os.close(2)\nsys.stdin.read(1)\n")
+    )
+    rank, local, size, job = LAUNCHERS[launcher]
+    second, first = (
+        _Launched(tmp_path, **{rank: str(number + 4), local: str(number), size: "8", job: str(tmp_path)})
+        for number in (1, 0)
+    )
+    for process in (second, first):
+        assert process.says() == "ready"
+        process.go()
+    assert first.said() == FULL
+    assert re.fullmatch(r"rank 5: an explanation; (rank 4|another rank) reports in full", second.said())
+    assert (first.ends(), second.ends()) == (0, 0)
+
+
+NOTES = """\
+try:
+    shifted(3)
+except RuntimeError as exc:
+    import traceback
+    print(traceback.format_exc().splitlines()[-1], flush=True)
+sys.stdin.read(1)
+"""
+
+
+@linux
+def test_a_note_waits_for_no_report(tmp_path: Path) -> None:
+    # The error is caught, and all ranks go on: a line is said while the rank with the report still runs.
+    (tmp_path / "rank.py").write_text(RANK.replace("shifted(3)\n", NOTES))
+    ranks = []
+    for number in (0, 2, 1):
+        env = {
+            "RANK": str(number),
+            "LOCAL_RANK": str(number),
+            "WORLD_SIZE": "3",
+            "MASTER_PORT": str(tmp_path),
+        }
+        ranks.append(_Launched(tmp_path, WHYDEVICE="everywhere", **env))
+        assert ranks[-1].says() == "ready"
+        ranks[-1].go()
+        own = "" if number == 0 else f"rank {number}: "
+        said = FULL if number == 0 else f"{FULL}; another rank reports in full"
+        assert ranks[-1].says() == f"whydevice: {own}{said}"
+    for rank in ranks:
+        assert rank.ends() == 0
 
 
 @linux

@@ -22,7 +22,7 @@ MAY = {
     "causes": {"types", "messages", "evidence", "edits", "source"},
     "certainty": {"types", "causes", "evidence"},
     "propose": {"types", "causes", "edits", "evidence", "source", "verify"},
-    "compose": {"types", "causes", "evidence", "edits", "source", "propose"},
+    "compose": {"types", "catch", "causes", "evidence", "edits", "source", "propose"},
     "following": {"types", "causes", "evidence"},
     "explain": {
         "types",

@@ -9,6 +9,7 @@ import platform
 import sys
 
 from . import propose
+from .catch import ranks
 from .causes._finding import Finding
 from .evidence import values
 from .evidence.collect import Evidence
@@ -49,12 +50,11 @@ def environment() -> Environment:
     """The versions, whether CUDA is simulated, and the rank in a distributed run."""
     torch = values.torch()
     simulate = sys.modules.get("whydevice.simulate")
-    rank = os.environ.get("RANK", "")
     return Environment(
         platform.python_version(),
         str(torch.__version__) if torch is not None else "",
         bool(simulate is not None and simulate.active()),
-        int(rank) if rank.isdigit() else None,
+        ranks.number(),
     )
 
 

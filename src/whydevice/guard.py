@@ -113,6 +113,11 @@ def _brings_block(exc: BaseException) -> bool:
     return False
 
 
+def launched() -> bool:
+    """True when a launcher says that this process is one of several ranks, or may be."""
+    return any(name in os.environ for name in _LAUNCHED)
+
+
 def _silent(explanation: Explanation) -> None:
     """A writer for what can be read already."""
 
@@ -244,7 +249,7 @@ def write(explanation: Explanation) -> None:
     stream = sys.stderr
     if stream is None:
         return
-    if any(name in os.environ for name in _LAUNCHED):
+    if launched():
         from .catch import ranks
 
         ranks.write(explanation, stream, lambda: _write_in_full(explanation, stream))

@@ -116,4 +116,9 @@ def drop_repeated(exc: BaseException) -> None:
 
 
 def note(exc: BaseException, explanation: Explanation) -> None:
-    BaseException.add_note(exc, "\n" + str(explanation).strip("\n"))
+    text = str(explanation)
+    if guard.launched():
+        from . import ranks
+
+        text = ranks.note(explanation)
+    BaseException.add_note(exc, "\n" + text.strip("\n"))

@@ -39,6 +39,8 @@ PATIENCE = 0.5
 _LONGEST = 10.0
 """Seconds more that it waits for a rank that failed but does not get to its report."""
 _STEP = 0.05
+_LAST = 3.0
+"""Seconds that a rank whose note is a line waits at its end for the one that has the report."""
 _GRACE = 1.0
 """Seconds for a process to end by itself, before a signal that it got meanwhile ends it."""
 _MOST = 1024
@@ -46,10 +48,15 @@ _MOST = 1024
 _held: dict[str, socket.socket] = {}
 
 
+def number() -> int | None:
+    """The rank that a launcher gave this process, if one did."""
+    return _number(_RANK)
+
+
 def rank() -> int | None:
     """This process's rank in a distributed run of more than one process, else None."""
     size = _number(_SIZE)
-    return _number(_RANK) if size is None or size > 1 else None
+    return number() if size is None or size > 1 else None
 
 
 def _number(names: tuple[str, ...]) -> int | None:
@@ -74,6 +81,45 @@ def write(explanation: Explanation, stream: Any, full: Callable[[], None]) -> No
             _tell() if _is_file(stream) else atexit.register(_tell)
         else:
             print("\n" + line(explanation, reporter), file=stream, flush=True)
+
+
+def note(explanation: Explanation) -> str:
+    """What a note on the exception says: the full report, or this rank's one line.
+
+    Whether the note is ever printed, and when, is for others to decide. So no rank waits here for another's
+    report, but for `PATIENCE` at most, once; at its end a rank that has a line waits a little.
+    """
+    local = _number(_LOCAL)
+    if rank() is None or local is None or not sys.platform.startswith("linux"):
+        return str(explanation)
+    first = f"failed-{local}" not in _held
+    if _notes_in_full(local):
+        if first:
+            atexit.register(_tell)
+        return str(explanation)
+    if first:
+        atexit.register(_wait_at_the_end)
+    return line(explanation, "another rank")
+
+
+def _notes_in_full(local: int) -> bool:
+    if (name := f"failed-{local}") in _held:
+        return "report" in _held
+    if not _hold(name):
+        return True
+    end = time.monotonic() + PATIENCE
+    while not (_is_held("report") or any(_is_held(f"failed-{lower}") for lower in range(local))):
+        if local == 0 or time.monotonic() >= end:
+            return _hold("report")
+        time.sleep(_STEP)
+    return False
+
+
+def _wait_at_the_end() -> None:
+    """A launcher ends all ranks when one has ended: not before the one with the report has, if it is quick."""
+    end = time.monotonic() + _LAST
+    while _is_held("report") and not _is_held("written") and time.monotonic() < end:
+        time.sleep(_STEP)
 
 
 def line(explanation: Explanation, reporter: str) -> str:
