@@ -179,6 +179,8 @@ def test_the_footer_leaves_off_what_does_not_apply() -> None:
     assert "apply it" not in text(cases.GRU, script="")
     real = replace(cases.GRU, environment=replace(cases.ENVIRONMENT, simulated=False))
     assert "apply it: python -m whydevice --fix -m pkg.train" in text(real, script="-m pkg.train")
+    of_a_rank = replace(real, environment=replace(real.environment, rank=0))
+    assert "apply it" not in text(of_a_rank, script="-m pkg.train")
 
 
 def test_certainty_is_said_unless_certain() -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from . import guard, run
-from .options import HELP, Options, UsageError, parse
+from .options import HELP, Options, UsageError, for_ranks, parse
 
 if TYPE_CHECKING:
     from .types import Explanation
@@ -74,10 +74,29 @@ def _page(name: str) -> None:
 def _check_target(options: Options) -> bytes:
     """The script's source, once all that could be wrong with the command line was looked at."""
     source = b"" if options.script is None else run.read_script(options.script)
+    if (options.fix or options.diff) and options.simulate_cuda is None and _launches(options):
+        raise run.NotRunnable("under a launcher --fix and --diff need --simulate-cuda")
     if options.json not in (None, "-"):
         options.json = os.path.abspath(options.json)
-        _write_json(options.json, [])
+        if _is_first():
+            _write_json(options.json, [])
     return source
+
+
+def _launches(options: Options) -> bool:
+    """True when what is to run starts the ranks of a distributed run: the explanations are made in them."""
+    from .catch import launchers
+
+    return launchers.is_launcher(options.module, options.script)
+
+
+def _is_first() -> bool:
+    """False for a rank other than the first: they write one file, and the others must not empty it."""
+    if not guard.launched():
+        return True
+    from .catch import ranks
+
+    return ranks.number() in (None, 0)
 
 
 def _run(options: Options) -> None:
@@ -94,7 +113,7 @@ def _run(options: Options) -> None:
         if options.json not in (None, "-"):
             path = options.json
             guard.listeners.append(lambda _: _write_json(path, found))
-        if options.outcome is not None:
+        if options.outcome is not None and not _launches(options):
             _leave_outcome(options.outcome, found)
         install(everywhere=wants_everywhere())
     stack = ExitStack()
@@ -109,10 +128,12 @@ def _run(options: Options) -> None:
 
         stack.enter_context(Tracing())
     if guard.enabled():
-        from .catch import children
+        from .catch import children, launchers
 
         settings = {"color": options.color, "devices": options.simulate_cuda or 0, "overlay": options.overlay}
         children.plant(settings)
+        if _launches(options):
+            launchers.hand_on(for_ranks(options))
     if options.module is not None:
         run.module(options.module, options.args)
     else:
@@ -159,11 +180,13 @@ def _simulation_report(options: Options) -> None:
 
 
 def _output(options: Options, found: list[Explanation]) -> None:
+    if _launches(options):
+        return
     if options.json == "-":
         from .render.json import document
 
         print(document(found), file=sys.__stdout__, flush=True)
-    elif options.json is not None:
+    elif options.json is not None and (found or not guard.launched()):
         _write_json(options.json, found)
     if options.diff or options.fix:
         from . import fixloop

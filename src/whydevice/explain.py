@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .causes._finding import Finding
     from .evidence.collect import Evidence
 
+_QUOTES = "ChildFailedError"
+"""A launcher's error, which quotes what its ranks died of. They have explained it where their frames were."""
+
 
 def explain(exc: BaseException) -> Explanation | None:
     """Explain an exception while its frames are alive; None when it is no device error.
@@ -52,7 +55,10 @@ def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None
 
     best: tuple[BaseException, DeviceError] | None = None
     for each in linked(exc, everything=False):
-        error = messages.read(class_name(type(each)), text_of(each)) or _bare_assert(each)
+        name = class_name(type(each))
+        if name == _QUOTES:
+            continue
+        error = messages.read(name, text_of(each)) or _bare_assert(each)
         if error is not None and (best is None or traceback_of(each) is not None):
             best = (each, error)
     return best

@@ -93,6 +93,16 @@ def parse(argv: list[str]) -> Options:
     return options
 
 
+def for_ranks(options: Options) -> list[str]:
+    """The options with which each rank is to run where a launcher was given as what to run."""
+    words = [] if options.simulate_cuda is None else [f"--simulate-cuda={options.simulate_cuda}"]
+    words += ["--traffic"] * options.traffic + ["--trace"] * options.trace + [f"--color={options.color}"]
+    for name in ("json", "outcome", "overlay"):
+        if (value := getattr(options, name)) is not None:
+            words.append(f"--{name}={value}")
+    return words
+
+
 def _next(rest: list[str], complaint: str) -> str:
     if not rest:
         raise UsageError(complaint)

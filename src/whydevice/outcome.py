@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import traceback
 from dataclasses import dataclass, field
@@ -39,9 +40,11 @@ def failure_of(exc: BaseException) -> Failure:
 
 
 def write(path: str, outcome: Outcome) -> None:
-    """Leave `outcome` for the process that started this one."""
-    with open(path, "wb") as file:
+    """Leave `outcome` for the process that started this one; the ranks of a run all leave theirs in one file."""
+    own = f"{path}.{os.getpid()}"
+    with open(own, "wb") as file:
         pickle.dump(outcome, file)
+    os.replace(own, path)
 
 
 def read(path: str) -> Outcome:

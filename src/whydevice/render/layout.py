@@ -158,7 +158,8 @@ def _footer(explanation: Explanation, width: int, script: str | None) -> list[Li
     commands = []
     target = running_script() if script is None else script
     kinds = {fix.applicability for fix in explanation.fixes if fix.edits}
-    if target and kinds & {"safe", "unsafe"}:
+    # A rank is started by a launcher, whose options are not known here: the script does not run without it.
+    if target and explanation.environment.rank is None and kinds & {"safe", "unsafe"}:
         options = [] if not explanation.environment.simulated else [_simulated(explanation)]
         options.append("--fix" if "safe" in kinds else "--fix --unsafe-fixes")
         commands.append(("apply it: ", f"python -m whydevice {' '.join(options)} {clean(target)}"))
