@@ -363,6 +363,16 @@ def test_program(program: Callable[[Any], list[float]]) -> None:
     check_equals_the_cpu(program)
 
 
+def test_traced_graph_with_number_constants_is_saved(tmp_path: Any) -> None:
+    """Saving compares the graph's constants in C++, which hands a mode Python numbers for the tensors."""
+    with whydevice.simulate_cuda(1):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+        traced = torch.jit.trace(layer, torch.randn(1, 3, 8), check_trace=False)
+        torch.jit.save(traced, tmp_path / "layer.pt")
+        loaded = torch.jit.load(tmp_path / "layer.pt", map_location="cuda")
+        assert loaded(torch.randn(2, 3, 8, device="cuda")).device.type == "cuda"
+
+
 def test_model_on_two_gpus() -> None:
     def program(first: Any, second: Any) -> list[float]:
         torch.manual_seed(0)

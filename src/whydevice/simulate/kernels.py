@@ -110,9 +110,21 @@ def _set(func: Any, signature: Signature, plain: Run) -> Run:
     return run
 
 
+def _equal(func: Any, signature: Signature, plain: Run) -> Run:
+    """TorchScript compares the constants of a graph that it saves; a mode gets those without dimensions as numbers."""
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not any(isinstance(each, Tensor) for each in args):
+            return type(args[0]) is type(args[1]) and args[0] == args[1]
+        return plain(args, kwargs)
+
+    return run
+
+
 RUNNERS: dict[str, Callable[[Any, Signature, Run], Run]] = {
     "_pack_padded_sequence": _pack,
     "convolution": _convolution,
+    "equal": _equal,
     "set_.source_Tensor": _set,
     "set_.source_Storage": _set,
     "set_.source_Storage_storage_offset": _set,
