@@ -47,7 +47,7 @@ def loader_mend(evidence: Evidence, steps: list[Step]) -> Mend | None:
     if lines is None:
         return None
     made = edits.insert_at_suite_start(loop.scope.source, loop.stmt, lines)
-    return Mend("move the batch where it is taken from the loader", made, first, loop.scope)
+    return Mend("move the batch where it is taken from the loader", made, loop.stmt.target, loop.scope)
 
 
 def _unpacks(step: Step, loop: Step) -> bool:
@@ -144,7 +144,8 @@ def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: S
     items = list(values.items(held))
     wrong = [k for k, v in items if _wrong(evidence, v) and not on_host(k, v) and _read(name, k, scope)]
     if issubclass(kind, dict) and all(is_a(k, str) for k in wrong):
-        return _dict_move(name, items, wrong, text)
+        whole = len(wrong) == len(items) and not _loses_items(name, scope)
+        return _dict_move(name, wrong, text, whole)
     if kind in (list, tuple) or (
         issubclass(kind, tuple) and values.class_attribute(kind, "_make") is not None
     ):
@@ -178,10 +179,23 @@ def _frozen(kind: type) -> bool:
     return bool(getattr(values.class_attribute(kind, "__dataclass_params__"), "frozen", False))
 
 
-def _dict_move(name: str, items: list[tuple[object, Any]], wrong: list[Any], text: str) -> list[str] | None:
+def _loses_items(name: str, scope: Scope) -> bool:
+    """Whether something is taken out of a dict: where it is moved, it may have held more than it does now."""
+    for node in own_nodes(scope.node):
+        if isinstance(node, ast.Delete) and any(
+            isinstance(t, ast.Subscript) and ast.unparse(t.value) == name for t in node.targets
+        ):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("pop", "popitem", "clear") and ast.unparse(node.func.value) == name:
+                return True
+    return False
+
+
+def _dict_move(name: str, wrong: list[Any], text: str, whole: bool) -> list[str] | None:
     if not wrong:
         return None
-    if len(wrong) == len(items) > 1 and "k" != name != "v":
+    if whole and len(wrong) > 1 and "k" != name != "v":
         return [f"{name} = {{k: v{text} for k, v in {name}.items()}}"]
     if len(wrong) <= MOST_ITEMS:
         return [f'{name}["{k}"] = {name}["{k}"]{text}' for k in wrong]
