@@ -3,7 +3,8 @@
 A tensor's `.to()`, `.cuda()` and `.cpu()` return a new tensor and leave the old one where it was. A module's `.to()`
 works in place: `model.to(device)` alone is right, `x.to(device)` alone does nothing.
 
-How to recognise it: a line that is only `name.to(...)` on a tensor, and the tensor still on its old device below.
+How to recognise it: a line that is only `name.to(...)` on a tensor, and the tensor still on its old device below; or a
+loop such as `for t in (x, y): t = t.to(device)`, which binds its own variable to the copy and leaves `x` and `y` alone.
 
 Before:
 
@@ -30,6 +31,9 @@ from ..evidence.steps import Step
 from ..types import Edit
 from ._facts import discarded_moves
 from ._finding import Finding, Mend
+from ._loops import LostMove, keep_moved, lost_moves
+from ._mend import mend_value
+from ._values_shared import together
 
 NAME = "to-result-discarded"
 TITLE = "the result of a tensor's .to() was thrown away"
@@ -44,6 +48,9 @@ def find(evidence: Evidence) -> Finding | None:
             statement = next(discarded_moves(evidence, scope, names), None)
             if statement is not None:
                 return _finding(evidence, Step(step.kind, step.node, scope), statement)
+            lost = next(lost_moves(evidence, scope, names), None)
+            if lost is not None:
+                return _in_loop(evidence, scope, lost)
     return None
 
 
@@ -53,6 +60,32 @@ def _names(step: Step) -> list[tuple[Scope, set[str]]]:
     if step.kind == "parameter":
         return [(step.extra["callee"], {step.name}), (step.scope, {text})]
     return [(step.scope, {step.name or text, text} - {""})]
+
+
+def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove) -> Finding | None:
+    wrong = evidence.wrong
+    if wrong is None:
+        return None
+    note = "the moved copy is thrown away here"
+    if isinstance(lost.statement, ast.Assign):
+        note = f"binds `{lost.item}` to the copy; `{ast.unparse(lost.over)}` stays as it was"
+    finding = Finding(
+        headline=f"`{wrong.expression}` is still on {evidence.wrong_device}: a loop moves a copy of it, and does not keep the copy",
+        culprit=wrong.expression,
+        root_node=lost.statement,
+        root_scope=scope,
+        root_note=note,
+        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+    )
+    kept = keep_moved(scope, lost)
+    if kept is not None:
+        finding.mends.append(Mend("keep the moved copies", kept[1], kept[0], scope))
+        return finding
+    mend = mend_value(evidence, evidence.steps)
+    if mend is not None:
+        together(evidence, mend)
+        finding.mends.append(mend)
+    return finding
 
 
 def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
