@@ -183,9 +183,10 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
         sibling = step.scope.source.statement(after) if after is not None else None
         if sibling is not None and sibling in step.stmt.body:
             made = edits.insert_after(source, sibling, lines)
-            return Mend("move it like what stands beside it", made, sibling, step.scope)
+            note = "what stands beside it is moved here, this is not"
+            return Mend("move it like what stands beside it", made, sibling, step.scope, note=note)
         made = edits.insert_at_suite_start(source, step.stmt, lines)
-        return Mend("move it at the head of the loop", made, step.stmt.body[0], step.scope)
+        return Mend("move it at the head of the loop", made, step.stmt.target, step.scope)
     if step.kind == "assign" and step.path and isinstance(step.stmt, ast.Assign):
         return unpacking_mend(evidence, step, text)
     if step.kind == "assign" and isinstance(step.stmt, ast.With | ast.AsyncWith):

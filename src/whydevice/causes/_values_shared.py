@@ -41,9 +41,11 @@ def made_note(root: Step) -> str:
 
 
 def _at_end(evidence: Evidence, mend: Mend) -> bool:
-    """Whether the mend is at the place where the way ends: the factory call, or the loop over the loader."""
+    """Whether the mend is where the way ends: at the factory call, or in the function that loops over the loader."""
     last = evidence.steps[-1]
-    if last.kind == "loader" or mend.node in (last.node, last.stmt):
+    if last.kind == "loader" and mend.scope.node is last.scope.node:
+        return True
+    if mend.node in (last.node, last.stmt):
         return True
     return mend.scope.source is last.scope.source and getattr(mend.node, "lineno", 0) == last.line
 

@@ -26,6 +26,7 @@ import ast
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope
 from ..evidence.steps import Step
 from ._finding import Finding
 from ._kept import add_kept_mend, made_at, names_of
@@ -38,6 +39,11 @@ ADDING = frozenset(
     "scatter_add_ scatter_reduce_ logical_or_ logical_and_ bitwise_or_ bitwise_and_".split()
 )
 """The methods in place that keep what was there; `scatter_`, `copy_` and the like only write over it."""
+
+JOINING = frozenset(
+    "add sub mul maximum minimum fmax fmin lerp logical_or logical_and cat concat concatenate hstack vstack".split()
+)
+"""What combines a total with the next result, as a function or a method."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -72,7 +78,7 @@ def _started(evidence: Evidence, kept: Step) -> bool:
 
 
 def _accumulates(evidence: Evidence) -> bool:
-    """Whether the failing statement adds to the wrong operand: in place, or by binding its name to the result."""
+    """Whether the failing statement adds to the wrong operand: in place, or by binding its name to the sum."""
     user, wrong = evidence.user, evidence.wrong
     statement = user.live.statement if user is not None and user.live is not None else None
     if wrong is None or statement is None or wrong.leaf.scope is not user:
@@ -81,8 +87,25 @@ def _accumulates(evidence: Evidence) -> bool:
     if isinstance(statement, ast.AugAssign):
         return ast.unparse(statement.target) == text
     if isinstance(statement, ast.Assign):
-        return any(ast.unparse(t) == text for t in statement.targets)
+        bound = any(ast.unparse(t) == text for t in statement.targets)
+        return bound and _is_term(wrong.leaf.node, wrong.leaf.scope) and not _is_given(evidence)
     node = evidence.node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in ADDING and ast.unparse(node.func.value) == text
     return False
+
+
+def _is_term(node: ast.AST, scope: Scope) -> bool:
+    """Whether an operand is part of a sum or of what is joined, not what a layer or a function is called with."""
+    parent = scope.source.parent(node)
+    if isinstance(parent, ast.List | ast.Tuple):
+        parent = scope.source.parent(parent)
+    if isinstance(parent, ast.Call):
+        called = parent.func.attr if isinstance(parent.func, ast.Attribute) else ast.unparse(parent.func)
+        return called in JOINING
+    return isinstance(parent, ast.BinOp)
+
+
+def _is_given(evidence: Evidence) -> bool:
+    """Whether the operand came in as a parameter: binding that name again adds nothing to what the caller holds."""
+    return any(step.kind == "parameter" for step in evidence.steps)

@@ -21,6 +21,7 @@ Safe: `.to()` of a tensor that is there already returns it as it is.
 from __future__ import annotations
 
 from ..evidence.collect import Evidence
+from ..evidence.steps import Step
 from ._finding import Finding
 from ._values_shared import value_finding
 
@@ -33,4 +34,15 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if root is None or root.kind != "loader" or evidence.wanted == "cpu":
         return None
-    return value_finding(evidence, "a loader yields its batches on cpu", root)
+    note = "a loader yields its batches on cpu"
+    finding = value_finding(evidence, note, root)
+    if finding is not None and finding.mends and not _at_loader(finding, root):
+        finding.trail.append((root.node, root.scope, note))
+        finding.root_note = finding.mends[0].note or f"not moved to {evidence.wanted} here"
+    return finding
+
+
+def _at_loader(finding: Finding, root: Step) -> bool:
+    """Whether the mend stands on the line that takes from the loader."""
+    node, scope = finding.root_node, finding.root_scope
+    return scope is root.scope and getattr(node, "lineno", 0) == root.line

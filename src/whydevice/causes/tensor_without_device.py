@@ -44,5 +44,5 @@ def find(evidence: Evidence) -> Finding | None:
         return None  # made on the CPU as it should be, and handed on without a move: another cause
     if finding is not None and root.editable and finding.root_node is not root.node:
         finding.trail.append((root.node, root.scope, note))
-        finding.root_note = "put on the device of its use here"
+        finding.root_note = f"not moved to {evidence.wanted} here"
     return finding
