@@ -52,8 +52,15 @@ def install() -> None:
 
 def _at_exit() -> None:
     """Explain what ended the process, where a tool has put a hook over ours that never calls it."""
-    if not hasattr(getattr(sys, "excepthook", None), "__whydevice__") and "IPython" not in sys.modules:
-        guard.show(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
+    if hasattr(getattr(sys, "excepthook", None), "__whydevice__"):
+        return
+    if "IPython" in sys.modules:
+        from . import notebook
+
+        # What the last cell raised did not end the process. After an embedded shell IPython's hook stays.
+        if notebook.running_shell() is not None:
+            return
+    guard.show(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
 
 
 def uninstall() -> None:

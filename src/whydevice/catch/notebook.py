@@ -14,8 +14,8 @@ from typing import Any
 from .. import guard
 from ..types import Explanation, Fix
 
-_watchers: dict[int, _Watcher] = {}
-"""By the id of the shell: embedded shells come and go beside the main one."""
+_OURS = "_whydevice"
+"""The shell keeps its watcher: embedded shells come and go, and what they hold must not stay."""
 
 
 class _Watcher:
@@ -110,15 +110,14 @@ def running_shell() -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext whydevice`. A second time does no harm."""
-    if id(shell) in _watchers:
-        return
-    _watchers[id(shell)] = _Watcher(shell)
-    _watchers[id(shell)].load()
+    if _OURS not in vars(shell):
+        vars(shell)[_OURS] = _Watcher(shell)
+        vars(shell)[_OURS].load()
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext whydevice`."""
-    watcher = _watchers.pop(id(shell), None)
+    watcher = vars(shell).pop(_OURS, None)
     if watcher is not None:
         watcher.unload()
 

@@ -1,6 +1,6 @@
-"""What the standard library reports itself: asyncio the errors of tasks, unittest those of tests.
+"""What others report themselves: asyncio the errors of tasks, unittest those of tests, pdb and IPython theirs.
 
-Both are wrapped where they report, from when they are loaded.
+They are wrapped where they report, from when they are loaded; IPython's shells are watched when they are made.
 """
 
 from __future__ import annotations
@@ -47,9 +47,38 @@ def _unittest(to_string: Any) -> Any:
     return explaining
 
 
+def _pdb(interaction: Any) -> Any:
+    """`Pdb.interaction`: what a post-mortem session is about is explained before its first prompt."""
+
+    def explaining(self: Any, frame: Any, *args: Any, **options: Any) -> Any:
+        if frame is None:
+            guard.show(sys.exc_info()[1])
+        return interaction(self, frame, *args, **options)
+
+    return explaining
+
+
+def _ipython(init: Any) -> Any:
+    """`InteractiveShell.__init__`: a shell that starts later, or is embedded, is watched like a running one."""
+
+    def watched(self: Any, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        guard.attempt(_watch, self)
+
+    return watched
+
+
+def _watch(shell: Any) -> None:
+    from . import notebook
+
+    notebook.load_ipython_extension(shell)
+
+
 _REPORTERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("asyncio.base_events", "BaseEventLoop", "call_exception_handler", _asyncio),
     ("unittest.result", "TestResult", "_exc_info_to_string", _unittest),
+    ("pdb", "Pdb", "interaction", _pdb),
+    ("IPython.core.interactiveshell", "InteractiveShell", "__init__", _ipython),
 )
 
 
