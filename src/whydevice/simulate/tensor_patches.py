@@ -17,11 +17,24 @@ _real_numpy = _base.numpy
 _real_type = _base.type
 
 
+class _Attribute(property):
+    """A property that says, as C++'s own do, whose attribute it is and what it is called.
+
+    Dynamo of torch 2.11 asks both of each attribute of torch.Tensor when it is imported, as the first optimizer does.
+    """
+
+    __objclass__ = _base
+
+    def __init__(self, name: str, *functions: Any) -> None:
+        super().__init__(*functions)
+        self.__name__ = name
+
+
 def install(patches: Patches) -> None:
     tensor: Any = torch.Tensor
     for name, getter in _GETTERS.items():
-        patches.set(tensor, name, property(getter))
-    patches.set(tensor, "grad", property(_grad, _set_grad, _delete_grad))
+        patches.set(tensor, name, _Attribute(name, getter))
+    patches.set(tensor, "grad", _Attribute("grad", _grad, _set_grad, _delete_grad))
     for name, method in _METHODS.items():
         patches.set(tensor, name, method)
     for name in ("new", "new_tensor"):
