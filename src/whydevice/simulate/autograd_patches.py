@@ -18,7 +18,7 @@ from .tags import read
 def install(patches: Patches) -> None:
     patches.wrap(torch.autograd, "_engine_run_backward", _run_backward)
     function: Any = torch.autograd.function
-    patches.set(function.Function, "apply", classmethod(_apply(vars(function.Function)["apply"].__func__)))
+    patches.set(function.Function, "apply", classmethod(_apply(vars(function.Function)["apply"])))
     for name in ("apply", "apply_boxed"):
         if name in vars(function.BackwardCFunction):
             patches.set(function.BackwardCFunction, name, _checked(vars(function.BackwardCFunction)[name]))
@@ -67,10 +67,10 @@ def _returned(grad: Any, wanted: Any) -> Any:
 
 
 def _apply(original: Any) -> Any:
-    """Remember where the tensors were that a custom Function was given."""
+    """Remember where the tensors were that a custom Function was given. `original`: a class method of Python, or C."""
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        found = original(cls, *args, **kwargs)
+        found = original.__get__(None, cls)(*args, **kwargs)
         first = next(
             (t for t in (found if isinstance(found, tuple) else (found,)) if isinstance(t, torch.Tensor)),
             None,

@@ -56,7 +56,7 @@ class Session:
         STATE.traffic = self.traffic
         try:
             for module in _INSTALLED:
-                module.install(self.patches)
+                _install(module, self.patches)
             if self.traffic is not None:
                 for name in ("__repr__", "tolist"):
                     self.patches.wrap(torch.Tensor, name, _noted)
@@ -69,6 +69,17 @@ class Session:
         mode.forget()
         self.patches.undo()
         STATE.session = None
+
+
+def _install(module: Any, patches: Patches) -> None:
+    """Put a module's patches in. Raises RuntimeError that names the torch whose inside is another than they expect."""
+    try:
+        module.install(patches)
+    except Exception as error:
+        part = module.__name__.rpartition(".")[2]
+        raise RuntimeError(
+            f"whydevice cannot simulate CUDA in torch {torch.__version__}: {part} meets {type(error).__name__}: {error}"
+        ) from error
 
 
 def _noted(original: Any) -> Any:
