@@ -8,6 +8,7 @@ through the slots of C, past whatever a class defines.
 from __future__ import annotations
 
 import re
+import sys
 import types
 from collections.abc import Iterator
 from itertools import islice, repeat
@@ -21,6 +22,8 @@ _DICT = type.__dict__["__dict__"]
 _ABSENT = object()
 OF_PYTHON = ("builtins", "types", "collections", "functools")
 """Modules whose objects are Python's own machinery, with no state of a user's in their `__dict__`."""
+_FRAME_LOCALS = (lambda: type(sys._getframe().f_locals))()
+"""What a function's `f_locals` is: since Python 3.13 a view of C's on its variables, before that a dict."""
 _SCALARS = (str, int, bool, float, type(None))
 _NO_SLOT = object()
 _slots: dict[int, Any] = {}
@@ -139,14 +142,14 @@ def only_strings(entries: Any) -> bool:
 
 
 def named(entries: Any) -> list[tuple[str, Any]]:
-    """The entries of a dict whose key is text; none of what is no dict.
+    """The entries of a dict, or of a frame's `f_locals`, whose key is text; none of what is neither.
 
     A subclass of `str` comes out as the plain text that it holds.
     """
     kind, found = type(entries), []
-    if kind is not types.MappingProxyType and not issubclass(kind, dict):
+    if kind is not types.MappingProxyType and kind is not _FRAME_LOCALS and not issubclass(kind, dict):
         return []
-    pairs = entries.items() if kind is types.MappingProxyType else dict.items(entries)
+    pairs = dict.items(entries) if issubclass(kind, dict) else entries.items()
     if only_strings(entries):
         return list(pairs)
     for key, value in list(pairs):
