@@ -52,8 +52,92 @@ BOTH = "a = torch.ones(3)\nb = torch.ones(3)\nw = torch.ones(3, device=device)\n
 DISCARDED = "x = torch.ones(3)\nx.to(device)\ny = x + torch.ones(3, device=device)\n"
 STRAY = "w = torch.ones(3, device=device)\ny = w.cpu() + w\n"
 HELD = "t = torch.ones(3)\nbox = {'t': t}\nw = torch.ones(3, device=device)\ny = box['t'] + w\n"
+MADE = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+    def forward(self, x):
+        return self.fc(x)
+def run(x):
+    net = Net()
+    return net(x)
+run(torch.ones(2, 3, device=device))
+"""
+ATTACHED = MADE.replace("    return net(x)", "    net.fc = nn.Linear(3, 3)\n    return net(x)")
+WRAPPED = MADE.replace(
+    "    return net(x)", "    net = nn.Sequential(nn.Linear(3, 3), net)\n    return net(x)"
+)
+LISTED = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.heads = [nn.Linear(3, 2)]
+    def forward(self, x):
+        for head in self.heads:
+            y = head(self.fc(x))
+        return y
+net = Net().to(device)
+net(torch.ones(2, 3, device=device))
+"""
+DICT = """\
+model = nn.Linear(3, 2).to(device)
+for batch in [{"x": torch.ones(4, 3), "y": torch.ones(4)}]:
+    out = model(batch["x"])
+"""
+GIVEN = """\
+def start(n):
+    state = torch.zeros(n)
+    state.to(device)
+    return state
+w = torch.ones(3, device=device)
+y = start(3) + w
+"""
+BRANCHED = """\
+def start(n, fast):
+    state = torch.ones(n)
+    if fast:
+        state = torch.zeros(n)
+    return state
+w = torch.ones(3, device=device)
+y = start(3, w.numel() > 2) + w
+"""
+SKIPPED = BRANCHED.replace("w.numel() > 2", "w.numel() > 9")
+LITERAL = "x = torch.ones(3)\nw = torch.ones(3, device=device)\ny = torch.cat([x, w, w[:2]])\n"
+FILLED = "x = torch.ones(3)\nw = torch.ones(3, device=device)\ny = torch.where(w > 0, x, float('-inf'))\n"
+WALRUS = "w = torch.ones(3, device=device)\nif (k := torch.bernoulli(torch.full((3,), 0.5))).numel():\n    y = k * w\n"
+FIRST_USE = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = None
+    def forward(self, x):
+        if self.proj is None:
+            self.proj = nn.Linear(3, 3)
+        return self.proj(x)
+Net()(torch.ones(2, 3, device=device))
+"""
 
 CASES = [
+    ("module where it is made", MADE, "Net()", "Net().to(device)", True),
+    ("module, and more called on it", MADE, "Net()", "Net().to(device).eval()", True),
+    ("module, a line below", MADE, "net = Net()\n", "net = Net()\n    net = net.to(device)\n", True),
+    ("module, to where it was", MADE, "Net()", "Net().to('cpu')", None),
+    ("module, its result discarded", MADE, "net = Net()\n", "net = Net()\n    other = Net().to(device)\n", None),
+    ("part attached after the move", ATTACHED, "Net()", "Net().to(device)", None),
+    ("name bound again", WRAPPED, "Net()", "Net().to(device)", None),
+    ("module list", LISTED, "[nn.Linear(3, 2)]", "nn.ModuleList([nn.Linear(3, 2)])", True),
+    ("a list no more", LISTED, "[nn.Linear(3, 2)]", "(nn.Linear(3, 2),)", None),
+    ("dict as a whole", DICT, "    out", "    batch = {k: v.to(device) for k, v in batch.items()}\n    out", True),
+    ("dict, not moved", DICT, "    out", "    batch = {k: v for k, v in batch.items()}\n    out", None),
+    ("through a call", GIVEN, "state.to(device)", "state = state.to(device)", True),
+    ("the branch that ran not", SKIPPED, "torch.zeros(n)", "torch.zeros(n, device=device)", None),
+    ("the other branch", BRANCHED, "torch.ones(n)", "torch.ones(n, device=device)", None),
+    ("in a literal", LITERAL, "torch.ones(3)\n", "torch.ones(3, device=device)\n", True),
+    ("beside a number", FILLED, "torch.ones(3)\n", "torch.ones(3, device=device)\n", True),
+    ("within a walrus", WALRUS, "0.5)", "0.5, device=device)", True),
+    ("in the branch that it came from", FIRST_USE, "nn.Linear(3, 3)", "nn.Linear(3, 3).to(x.device)", True),
     ("appended", NAMES, "x = torch.ones(3)\n", "x = torch.ones(3).to(device)\n", True),
     ("cuda call", NAMES, "y = x + w", "y = x.cuda() + w", True),
     ("keyword", NAMES, "ones(3)\n", "ones(3, device=device)\n", True),

@@ -18,6 +18,7 @@ from .evidence import values
 from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.frames import is_library
+from .evidence.operands import Leaf
 from .evidence.passive import class_entries, is_class, lookup
 from .evidence.scopes import MISSING
 from .evidence.sources import is_regular_file
@@ -88,27 +89,38 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
     if wanted is None or not evidence.wrongs:
         return Verdict(None)
     modules = [s.receiver for s in evidence.scopes if values.is_module(s.receiver)]
-    after = After(made, sources, new, evidence.inference, modules)
+    after = After(made, sources, new, evidence.inference, modules, evidence.scopes)
     direct = evidence.inner is evidence.leaves
     operands = []
     for index, wrong in enumerate(evidence.wrongs):
         steps = evidence.trace(wrong.leaf.node, wrong.leaf.scope) if index else evidence.steps
+        branches = evidence.tracer.branches if index else evidence.branches
         device = after.device(steps, wanted)
         # Whether a library would mind the others is not known; nor is what a value was made of, if it was made
         # of several.
         blamed = wrong.proven and (direct or not index) and not wrong.leaf.is_scalar
         if device == UNCHANGED:
             device = wrong.device if after.untouched(steps) else None
-        elif not index and evidence.branches and not after.whole:
+        elif branches and not after.whole:
             device = None
         operands.append(Operand(wrong.expression, wrong.device, device, blamed))
     return judge(wanted, operands, complete=_known(evidence))
 
 
 def _known(evidence: Evidence) -> bool:
-    """Whether the device of every operand of the call is known."""
-    return all(
-        one.device is not None or (one.value is not MISSING and not one.held) for one in evidence.leaves
+    """Whether the device of every operand of the call is known: where it should be, or judged with the wrong ones."""
+    return all(_is_known(one, evidence) for one in evidence.leaves)
+
+
+def _is_known(one: Leaf, evidence: Evidence) -> bool:
+    if one.device is not None or (one.value is not MISSING and not one.held):
+        return True
+    if one.value is MISSING:
+        literal = isinstance(one.node, ast.List | ast.Tuple)
+        return literal and bool(one.parts) and all(_is_known(part, evidence) for part in one.parts)
+    judged = [wrong.held.tensor for wrong in evidence.wrongs if wrong.held is not None]
+    return not one.is_module and all(
+        held.device == evidence.wanted or any(held.tensor is tensor for tensor in judged) for held in one.held
     )
 
 

@@ -19,6 +19,7 @@ from . import values
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference, keyword
 from .passive import exactly, lookup
+from .placed import constructing, moved, registered_part
 from .scopes import MISSING, Binding, Scope, bindings_of, dotted, position, reaching
 from .steps import Step
 
@@ -53,9 +54,10 @@ class After:
         new: Mapping[str, Source],
         inference: Inference,
         modules: Sequence[Any] = (),
+        scopes: Sequence[Scope] = (),
     ) -> None:
         self.edits, self.old, self.new, self.inference = edits, old, new, inference
-        self.modules = modules
+        self.modules, self.scopes = modules, scopes
         self.whole = (
             False  # whether nothing but the value itself is between the last edit that was found and its use
         )
@@ -64,15 +66,46 @@ class After:
     def device(self, steps: Sequence[Step], wanted: str) -> str | None:
         """Where the value at the first of its steps would be; UNCHANGED where no edit is on its way, None unknown."""
         carried = True
+        unclear: list[Step] = []
         for index, step in enumerate(steps):
+            carried = carried and not step.extra.get("unsure")
+            if carried and registered_part(step) and self._with_its_module(step.owner, wanted):
+                self.whole = not unclear
+                return wanted
             if step.scope.source.path in self.new and self._touched(step.scope):
-                found = self._at(step, wanted, steps[index - 1] if index else step)
-                if found != UNCHANGED:
-                    self.whole = all(before.kind in _ALONE for before in steps[:index])
+                found = self._at(
+                    step, wanted, steps[index - 1] if index else step, steps[index + 1 : index + 2]
+                )
+                if found is None and carried and self._within(step.node, step.scope):
+                    unclear.append(step)  # what stands further in, and is traced further back, may tell
+                elif found != UNCHANGED:
+                    self.whole = not unclear and all(before.kind in _ALONE for before in steps[:index])
+                    if unclear and not (found == wanted and self._inside(unclear, step)):
+                        return None
                     sure = found == wanted or (self._named and not self._circular(steps))
                     return found if carried and sure else None
-            carried = carried and step.kind in _CARRY
-        return UNCHANGED
+            returned = steps[index + 1].kind == "return" if index + 1 < len(steps) else False
+            carried = carried and (step.kind in _CARRY or (step.kind == "call" and returned))
+        return None if unclear else UNCHANGED
+
+    def _within(self, node: ast.AST, scope: Scope) -> set[Edit]:
+        """The edits in an expression."""
+        if not isinstance(node, ast.expr):
+            return set()
+        source = scope.source
+        start, end = source.span(node)
+        return {
+            e
+            for e in self.edits
+            if e.file == source.path
+            and start <= source.offset(e.line, e.column)
+            and source.offset(e.end_line, e.end_column) <= end
+        }
+
+    def _inside(self, outer: Sequence[Step], inner: Step) -> bool:
+        """Whether all that is edited in some expressions is edited in another one that is part of them."""
+        within = self._within(inner.node, inner.scope)
+        return all(self._within(step.node, step.scope) <= within for step in outer)
 
     def _touched(self, scope: Scope) -> bool:
         """Whether an edit lies in the function: in any other, nothing that it binds or reads has another text."""
@@ -106,14 +139,15 @@ class After:
         names = {n.id for step in steps for n in ast.walk(step.node) if isinstance(n, ast.Name)}
         return not words & (names - {"torch", "np", "device"} | {step.name for step in steps})
 
-    def _at(self, step: Step, wanted: str, use: Step) -> str | None:
+    def _at(self, step: Step, wanted: str, use: Step, following: Sequence[Step]) -> str | None:
         if step.kind == "attribute" and self._registered(step):
             return wanted if self._moved(step.owner, wanted) else None
         if not isinstance(step.node, ast.expr):
             return UNCHANGED
         name = dotted(step.node)
         if name is not None:
-            found = self._rebound(name, step)
+            came_from = following[0] if following and not following[0].extra.get("unsure") else None
+            found = self._rebound(name, step, came_from.stmt if came_from is not None else None)
             if found != UNCHANGED:
                 return found
         found = self._changed(step.node, step.scope)
@@ -131,9 +165,25 @@ class After:
         holders = [m for m in self.modules if any(sub is owner for _, sub in values.submodules(m))]
         return any(values.module_device(m) == wanted for m in holders)
 
+    def _with_its_module(self, owner: Any, wanted: str) -> bool:
+        """Whether an edit moves a module, with all that it was built with, of which this one is a part."""
+        for edit in self.edits:
+            source = self.old[edit.file]
+            begin = self._offset(source, source.offset(edit.line, edit.column), after=False)
+            for module, call, scope in moved(edit, begin, self.new[edit.file], self.scopes):
+                if any(part is owner for _, part in values.submodules(module)):
+                    at = scope.source.statement_at(scope.source.tree_at(edit.line), edit.line)
+                    return at is not None and self._infer(call, scope, at) == wanted
+        return False
+
     def _registered(self, step: Step) -> bool:
-        """Whether an edit registers the attribute as a buffer where it is assigned."""
-        pattern = re.compile(rf"\.register_buffer\(\s*[\"']{re.escape(step.name)}[\"']")
+        """Whether an edit registers the attribute as a buffer, or its items as modules, where it is assigned."""
+        name = re.escape(step.name)
+        pattern = re.compile(
+            rf"\.register_buffer\(\s*[\"']{name}[\"']|\.{name}\s*=\s*[\w.]*\bModule(List|Dict)\("
+            if any("Module" in e.text for e in self.edits) and constructing(step.scope)
+            else rf"\.register_buffer\(\s*[\"']{name}[\"']"
+        )
         texts = (
             self.new[e.file].line(self._line(e.file, step.line)) for e in self.edits if e.file == step.file
         )
@@ -175,8 +225,10 @@ class After:
 
     # A name that is bound to something else
 
-    def _rebound(self, name: str, step: Step) -> str | None:
-        """The device of what a name that is read at a step is bound to, where an edit changed that."""
+    def _rebound(self, name: str, step: Step, gave: ast.AST | None) -> str | None:
+        """The device of what a name that is read at a step is bound to, where an edit changed that; `gave` is the
+        statement that its value came from.
+        """
         source, new = step.scope.source, self.new[step.scope.source.path]
         use = self._twin(step.node, step.scope)
         scope_node = new.scope(use) if use is not None else None
@@ -186,9 +238,18 @@ class After:
         now = reaching(new, bindings_of(scope_node).get(name, []), use)
         if now is None or (was is not None and _same(was, now)):
             return UNCHANGED
-        if not _always(new, now.stmt, use):
+        same = self._is(now.stmt, gave, step.scope)
+        if not same and not _always(new, now.stmt, use):
             return None
-        return self._value_of(now, step.scope, step.node)
+        found = self._value_of(now, step.scope, step.node)
+        return UNCHANGED if same and found is None else found  # what stands further in may tell
+
+    def _is(self, edited: ast.AST, stmt: ast.AST | None, scope: Scope) -> bool:
+        """Whether a statement of the edited text is one of the old text with something changed in it."""
+        source, new = scope.source, self.new[scope.source.path]
+        if not isinstance(stmt, ast.stmt | ast.expr) or type(edited) is not type(stmt):
+            return False
+        return new.start(edited) == self._offset(source, source.start(stmt), after=True)  # type: ignore[arg-type]
 
     def _below(self, step: Step, use: Step) -> str | None:
         """A statement put below a loop's head or an unpacking and before the use, which binds the step's name anew."""
@@ -254,7 +315,7 @@ class After:
                     return None if other == NOT_A_TENSOR else other
             found = self.inference.moved_to(made, scope)
         else:
-            found = self.inference.device(made, scope)
+            found = self.inference.device(made.value if isinstance(made, ast.DictComp) else made, scope)
         return None if found == NOT_A_TENSOR else found
 
     def _refuse(self, node: ast.expr, scope: Scope, at: ast.AST) -> None:

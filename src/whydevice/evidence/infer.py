@@ -240,6 +240,8 @@ class Inference:
         held = try_evaluate(node.func, scope)
         if values.is_module(held):
             return "module", values.type_name(held)
+        if any(held is each for each in vocabulary.PLAIN_BUILTINS):
+            return "plain", held.__name__
         name = call_name(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
         last = name.rpartition(".")[2]
         if held is not MISSING and torch is not None and not isinstance(node.func, ast.Attribute | ast.Name):

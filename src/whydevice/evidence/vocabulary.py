@@ -23,6 +23,8 @@ PLAIN_RESULTS = frozenset(
     """item tolist size dim numel numpy element_size stride is_contiguous get_device data_ptr ndimension
     is_floating_point storage_offset backward""".split()
 )
+# Builtins whose result is no tensor, whatever they are given.
+PLAIN_BUILTINS = (float, int, bool, str, len)
 MOVES = frozenset("to cuda cpu".split())
 # Methods of nn.Module that return the module itself.
 MODULE_METHODS = frozenset(
