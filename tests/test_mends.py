@@ -1,10 +1,118 @@
-"""Whole runs of `--fix` in processes of their own: what is written is what a careful reviewer would merge."""
+"""What is written is what a careful reviewer would merge: in the words of the code around it."""
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 
+import pytest
+
 from processes import why
+from whydevice.edits import plan
+from whydevice.explain import explain
+from whydevice.simulate import simulate_cuda
+
+HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+LOADER = "[(torch.randn(3, 4), torch.tensor([0, 1, 1]))]"
+
+# What the script is, and the lines that the mend writes.
+STYLES = {
+    "cuda beside cuda": (
+        "net = nn.Linear(4, 2).cuda()\ndef train(loader):\n    for x, y in loader:\n        x = x.cuda()\n"
+        f"        F.cross_entropy(net(x), y)\ntrain({LOADER})\n",
+        ["        y = y.cuda()"],
+    ),
+    "its index": (
+        "gpu = 1\nnet = nn.Linear(4, 2).cuda(gpu)\ndef step(x, y):\n    x = x.cuda(gpu, non_blocking=True)\n"
+        "    F.cross_entropy(net(x), y)\nstep(torch.randn(3, 4), torch.tensor([0, 1, 1]))\n",
+        ["    y = y.cuda(gpu, non_blocking=True)"],
+    ),
+    "non_blocking kept": (
+        "device = torch.device('cuda')\nnet = nn.Linear(4, 2).to(device)\ndef train(loader):\n    for x, y in loader:\n"
+        "        x = x.to(device, non_blocking=True)\n        F.cross_entropy(net(x), y)\n"
+        f"train(torch.utils.data.DataLoader({LOADER[1:-1]} and list(zip(torch.randn(3, 4), [0, 1, 1])), batch_size=3))\n",
+        ["        y = y.to(device, non_blocking=True)"],
+    ),
+    "no non_blocking for a module": (
+        "def main(x):\n    device = torch.device('cuda')\n    x = x.to(device, non_blocking=True)\n    net = nn.Linear(4, 2)\n"
+        "    net(x)\nmain(torch.randn(3, 4))\n",
+        ["    net = nn.Linear(4, 2).to(device)"],
+    ),
+    "a device of the configuration": (
+        "from types import SimpleNamespace\ndef main(args):\n    net = nn.Linear(4, 2).to(args.device)\n"
+        "    x = torch.rand(3, 4)\n    net(x)\nmain(SimpleNamespace(device='cuda:0'))\n",
+        ["    x = torch.rand(3, 4, device=args.device)"],
+    ),
+    "a device of the object": (
+        "class Agent:\n    def __init__(self, device):\n        self.device = device\n        self.net = nn.Linear(4, 2).to(device)\n"
+        "    def act(self, state):\n        state = torch.tensor(state)\n        return self.net(state)\n"
+        "Agent('cuda').act([0.1, 0.2, 0.3, 0.4])\n",
+        ["        state = torch.tensor(state, device=self.device)"],
+    ),
+    "a property that names the device": (
+        "class Accelerator:\n    @property\n    def device(self):\n        return torch.device('cuda')\n"
+        "def main(accelerator, x, y):\n    net = nn.Linear(4, 2).cuda()\n    x = x.to(accelerator.device)\n"
+        "    F.cross_entropy(net(x), y)\nmain(Accelerator(), torch.randn(3, 4), torch.tensor([0, 1, 1]))\n",
+        ["    y = y.to(accelerator.device)"],
+    ),
+    "strings beside strings": (
+        "net = nn.Linear(4, 2).to('cuda')\nbias = torch.zeros(2, device='cuda')\ndef predict(features):\n"
+        "    x = torch.tensor(features)\n    return net(x) + bias\npredict([[1.0, 2.0, 3.0, 4.0]])\n",
+        ['    x = torch.tensor(features, device="cuda")'],
+    ),
+    "like what has the size": (
+        "def sample(mu):\n    eps = torch.randn(mu.size())\n    return mu + eps\nsample(torch.ones(3, device='cuda'))\n",
+        ["    eps = torch.randn_like(mu)"],
+    ),
+    "a constructor that takes no device": (
+        "import numpy as np\ndevice = 'cuda'\nnet = nn.Linear(4, 2).to(device)\ndef run(n):\n"
+        "    x = torch.from_numpy(np.ones((n, 4), dtype='float32'))\n    return net(x)\nrun(3)\n",
+        ["    x = torch.from_numpy(np.ones((n, 4), dtype='float32')).to(device)"],
+    ),
+    "an unpacked batch as a whole": (
+        "device = torch.device('cuda')\nnet = nn.Bilinear(4, 4, 2).to(device)\n"
+        "for batch in torch.utils.data.DataLoader(list(zip(torch.randn(3, 4), torch.randn(3, 4), [0, 1, 1])), batch_size=3):\n"
+        "    a, b, y = batch\n    F.cross_entropy(net(a, b), y)\n",
+        ["    a, b, y = a.to(device), b.to(device), y.to(device)"],
+    ),
+    "a dict batch as a whole": (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.emb = nn.Embedding(4, 2)\n"
+        "    def forward(self, ids, labels):\n        return F.cross_entropy(self.emb(ids).mean(1), labels)\n"
+        "device = torch.device('cuda')\nmodel = Model().to(device)\n"
+        "rows = [{'ids': torch.tensor([1, 2]), 'labels': torch.tensor(1)}] * 2\n"
+        "for batch in torch.utils.data.DataLoader(rows, batch_size=2):\n    model(**batch)\n",
+        ["    batch = {k: v.to(device) for k, v in batch.items()}"],
+    ),
+    "a dataclass batch": (
+        "from dataclasses import dataclass\n@dataclass\nclass Batch:\n    x: torch.Tensor\n    y: torch.Tensor\n"
+        "device = torch.device('cuda')\nnet = nn.Linear(4, 2).to(device)\ndef batches():\n"
+        "    yield Batch(torch.randn(3, 4), torch.tensor([0, 1, 1]))\nfor batch in batches():\n"
+        "    F.cross_entropy(net(batch.x), batch.y)\n",
+        ["    batch.x = batch.x.to(device)", "    batch.y = batch.y.to(device)"],
+    ),
+    "a batch that has its own to": (
+        "from collections import UserDict\nclass Encoding(UserDict):\n    def to(self, device):\n"
+        "        return Encoding({k: v.to(device) for k, v in self.data.items()})\n"
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.emb = nn.Embedding(4, 2)\n"
+        "    def forward(self, ids, mask):\n        return self.emb(ids) * mask\n"
+        "device = torch.device('cuda')\nmodel = Model().to(device)\n"
+        "def encode(ids):\n    return Encoding({'ids': torch.tensor(ids), 'mask': torch.ones(len(ids), 1)})\n"
+        "encoded = encode([1, 2])\nmodel(**encoded)\n",
+        ["encoded = encode([1, 2]).to(device)"],
+    ),
+    "no second move of what is moved at its use": (
+        "class Net(nn.Module):\n    def __init__(self, device):\n        super().__init__()\n        self.device = device\n"
+        "    def forward(self, h, lengths):\n        h = h.to(self.device)\n"
+        "        return torch.arange(h.size(1))[None] < lengths.to(self.device)[:, None]\n"
+        "Net('cuda')(torch.ones(2, 3), torch.tensor([1, 3]))\n",
+        ["        return torch.arange(h.size(1), device=self.device)[None] < lengths.to(self.device)[:, None]"],
+    ),
+    "the weight that the function reads": (
+        "def freeze(emb):\n    mask = torch.ones(emb.num_embeddings, 1)\n    emb.weight.register_hook(lambda g: g * mask)\n"
+        "emb = nn.Embedding(4, 2).to('cuda')\nfreeze(emb)\nemb(torch.tensor([1], device='cuda')).sum().backward()\n",
+        ["    mask = torch.ones(emb.num_embeddings, 1, device=emb.weight.device)"],
+    ),
+}  # fmt: skip
 
 WRAPPED = """\
 import torch
@@ -18,6 +126,23 @@ model = DistributedDataParallel(model, device_ids=[0])
 print(model(torch.randn(3, 4)).shape)
 dist.destroy_process_group()
 """
+
+
+@pytest.mark.parametrize(("text", "written"), STYLES.values(), ids=STYLES)
+def test_a_mend_is_written_in_the_style_of_its_place(text: str, written: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(HEAD + text)
+    linecache.clearcache()
+    with simulate_cuda(2):
+        with pytest.raises(RuntimeError) as raised:
+            exec(compile(HEAD + text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+        found = explain(raised.value)
+        assert found is not None and found.fixes
+        [mended] = plan(found.fixes[0].edits).values()
+        before = (HEAD + text).splitlines()
+        assert [line for line in mended.splitlines() if line not in before] == written
+        assert len(mended.splitlines()) - len(before) in (0, len(written))
+        exec(compile(mended, "mended", "exec"), {"__name__": "__main__"})
 
 
 def test_what_a_module_on_the_cpu_is_called_with_stays_there(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from . import edits
 from .causes._finding import Finding, Mend
 from .causes._mend import mend_value
-from .causes._values_shared import touches
+from .causes._values_shared import moved_at_once, touches
 from .evidence import values
 from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
@@ -93,6 +93,8 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
     direct = evidence.inner is evidence.leaves
     operands = []
     for index, wrong in enumerate(evidence.wrongs):
+        if index and moved_at_once(wrong.leaf.node, wrong.leaf.scope):
+            continue
         steps = evidence.trace(wrong.leaf.node, wrong.leaf.scope) if index else evidence.steps
         branches = evidence.tracer.branches if index else evidence.branches
         device = after.device(steps, wanted)

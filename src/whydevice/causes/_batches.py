@@ -40,7 +40,7 @@ def loader_mend(evidence: Evidence, steps: list[Step]) -> Mend | None:
     unpacked = next((s for s in steps if _unpacks(s, loop)), None)
     if unpacked is not None:
         return unpacking_mend(evidence, unpacked)
-    text = move_text(evidence, loop.scope, first)
+    text = move_text(evidence, loop.scope, first, batch=True)
     if text is None:
         return None
     lines = moves_of(evidence, loop, loop.stmt.target, loop.stmt, text)
@@ -67,7 +67,7 @@ def unpacking_mend(evidence: Evidence, step: Step, text: str | None = None) -> M
     """Below `x, y = next(batches)`: move what was unpacked and is needed on the other device."""
     if not isinstance(step.stmt, ast.Assign) or not step.editable:
         return None
-    text = text or move_text(evidence, step.scope, step.stmt)
+    text = text or move_text(evidence, step.scope, step.stmt, batch=True)
     target = step.stmt.targets[0]
     lines = moves_of(evidence, step, target, step.scope.node, text) if text is not None else None
     if lines is None:

@@ -69,10 +69,38 @@ def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
                 if mend is not None:
                     mend.title = "move it like what stands beside it"
                     return mend
+    for step in steps:
+        mend = _beside_parameter(evidence, step) if step.kind == "parameter" and not step.path else None
+        if mend is not None:
+            return mend
     for step in [steps[0], *(s for s in steps if s.kind == "parameter")]:
         call = moved_in_call(evidence, step) if step.editable else None
         if call is not None and isinstance(step.node, ast.expr):
             return appended(step, text_of_move(call, step.scope), "move it like the argument beside it")
+    return None
+
+
+def _beside_parameter(evidence: Evidence, step: Step) -> Mend | None:
+    """Where the function moves what else it is given (`x = x.to(device)`): likewise, below that."""
+    scope: Scope | None = step.extra.get("callee")
+    if scope is None or not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    if not Step("use", scope.node, scope).editable or not scope.is_parameter(step.name):
+        return None
+    for statement in scope.node.body:
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(value, ast.Call) or not isinstance(statement, ast.Assign):
+            continue
+        moved = value.func.value if isinstance(value.func, ast.Attribute) else None
+        names = [n.id for n in (*statement.targets, moved) if isinstance(n, ast.Name)]
+        if len(names) != 2 or names[0] != names[1] or not scope.is_parameter(names[0]):
+            continue
+        if next(moves_in([value]), None) and is_move_to(
+            value, scope, evidence.wanted or "", evidence.inference
+        ):
+            text = text_of_move(value, scope)
+            made = edits.insert_after(scope.source, statement, f"{step.name} = {step.name}{text}")
+            return Mend("move it like what stands beside it", made, statement, scope)
     return None
 
 
@@ -137,7 +165,7 @@ def _outward(evidence: Evidence, steps: list[Step]) -> Mend | None:
             anchor = best_anchor(evidence, step.scope, step.node)
             if anchor is None or (strict and not usable(anchor, step, evidence)):
                 continue
-            text = move_text(evidence, step.scope, step.node, anchor)
+            text = move_text(evidence, step.scope, step.node, anchor, batch=step.kind == "loop")
             if text is None:
                 continue
             mend = bound_mend(evidence, step, text)

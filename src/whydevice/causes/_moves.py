@@ -8,11 +8,11 @@ from typing import Any
 
 from .. import edits
 from ..evidence import values
-from ..evidence.anchors import LITERAL, Anchor, anchors
+from ..evidence.anchors import GLOBAL_DEVICE, LITERAL, NAMED, OWN_DEVICE, Anchor, anchors
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.infer import Inference, current_index
-from ..evidence.scopes import MISSING, Scope, bindings_of, position
+from ..evidence.infer import Inference, current_index, keyword
+from ..evidence.scopes import MISSING, Scope, bindings_of, dotted, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend
 
@@ -34,10 +34,68 @@ def near_names(evidence: Evidence) -> set[str]:
 
 
 def best_anchor(evidence: Evidence, scope: Scope, at: ast.AST) -> Anchor | None:
-    """The expression that names the wanted device best at a place."""
-    found = anchors(scope, at, evidence.wanted or "cpu", evidence.inference, near_names(evidence))
+    """The expression that names the wanted device best at a place: the one that the function itself moves by, if any."""
     made_from = {ast.unparse(n) for n in _carriers(at, scope, evidence.inference)}
-    return next((a for a in found if not (a.base and _within(a.base, made_from))), None)
+    own = own_move(evidence, scope, at)
+    argument = _argument(own) if own is not None else None
+    if argument is not None and not isinstance(argument, ast.Constant):
+        return Anchor(scope.source.one_line(argument), NAMED)
+    found = anchors(scope, at, evidence.wanted or "cpu", evidence.inference, near_names(evidence))
+    best = next((a for a in found if not (a.base and _within(a.base, made_from))), None)
+    if own is not None and best is not None and _of_module(best):
+        return _written_device(argument, evidence.wanted or "") or best
+    return best
+
+
+def _of_module(anchor: Anchor) -> bool:
+    """Whether an anchor asks a module for its device: `net.weight.device`, `next(net.parameters()).device`."""
+    return anchor.rank not in (NAMED, OWN_DEVICE, GLOBAL_DEVICE, LITERAL) and (
+        not anchor.base or "." in anchor.base
+    )
+
+
+def _written_device(argument: ast.Constant | None, wanted: str) -> Anchor | None:
+    """The device of `.cuda()`, `.cuda(1)` and `.to("cuda")` as a string."""
+    if argument is not None and type(argument.value) is str:
+        return Anchor(f'"{argument.value}"', LITERAL)
+    if argument is not None:
+        return Anchor(f'"{wanted}"', LITERAL)
+    return Anchor('"cuda"', LITERAL) if wanted == f"cuda:{current_index()}" else None
+
+
+def own_move(evidence: Evidence, scope: Scope, at: ast.AST) -> ast.Call | None:
+    """The move to the wanted device as the function of a place writes it most often, where its device has a name of its
+    own there: no tensor's `.device`, which is right for that tensor only.
+    """
+    statement = at if isinstance(at, ast.stmt) else scope.source.statement(at)
+    if statement is None or evidence.wanted == "cpu":
+        return None
+    found: dict[str, list[ast.Call]] = {}
+    for call in moves_in(own_nodes(scope.node)):
+        if evidence.inference.moved_to(call, scope) == evidence.wanted and _names_device(
+            _argument(call), scope
+        ):
+            if _bound_above(call, statement, scope):
+                found.setdefault(text_of_move(call, scope, False), []).append(call)
+    return max(found.values(), key=len)[0] if found else None
+
+
+def _argument(call: ast.Call) -> ast.expr | None:
+    return keyword(call, "device") or (call.args[0] if call.args else None)
+
+
+def _names_device(node: ast.expr | None, scope: Scope) -> bool:
+    """Whether a move's argument, which may be left out, is a device's own name: `device`, `args.device`, `"cuda"`, `gpu`."""
+    if node is None or isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Attribute):
+        held = try_evaluate(node.value, scope)
+        return (
+            held is not MISSING
+            and not values.is_tensor(held)
+            and not values.is_tensor(try_evaluate(node, scope))
+        )
+    return isinstance(node, ast.Name) and not values.is_tensor(try_evaluate(node, scope))
 
 
 def _carriers(node: ast.AST, scope: Scope, inference: Inference) -> Iterator[ast.AST]:
@@ -59,10 +117,18 @@ def _within(base: str, carriers: set[str]) -> bool:
     return any(base == text or base.startswith(f"{text}.") for text in carriers)
 
 
-def move_text(evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | None = None) -> str | None:
-    """`.to(device)`, `.cuda()`, `.to(x.device)`: what to append at a place."""
+def move_text(
+    evidence: Evidence, scope: Scope, at: ast.AST, anchor: Anchor | None = None, *, batch: bool = False
+) -> str | None:
+    """`.to(device)`, `.cuda()`, `.to(x.device)`: what to append at a place, as the moves of its function are written.
+
+    `batch` keeps their `non_blocking`, which is for data on its way to the GPU.
+    """
     if evidence.wanted == "cpu":
         return ".cpu()"
+    own = own_move(evidence, scope, at)
+    if own is not None:
+        return text_of_move(own, scope, batch)
     anchor = anchor or best_anchor(evidence, scope, at)
     if anchor is None:
         return None
@@ -88,14 +154,16 @@ def moves_in(nodes: list[ast.AST]) -> Iterator[ast.Call]:
             yield node
 
 
-def text_of_move(call: ast.Call, scope: Scope) -> str:
-    """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype."""
+def text_of_move(call: ast.Call, scope: Scope, batch: bool = True) -> str:
+    """`.to(device)` of `x.to(device, torch.float)`: the move without what concerns the dtype; with `non_blocking` where
+    it is a batch that is moved.
+    """
     assert isinstance(call.func, ast.Attribute)
     kept = [scope.source.one_line(a) for a in call.args[:1]]
     kept += [
         f"{k.arg}={scope.source.one_line(k.value)}"
         for k in call.keywords
-        if k.arg in ("device", "non_blocking")
+        if k.arg == "device" or (batch and k.arg == "non_blocking")
     ]
     return f".{call.func.attr}({', '.join(kept)})"
 
@@ -184,9 +252,10 @@ def _bound_above(call: ast.Call, statement: ast.stmt, scope: Scope) -> bool:
     bindings = bindings_of(scope.node)
     for argument in [*call.args, *(k.value for k in call.keywords)]:
         for name in ast.walk(argument):
-            found = bindings.get(name.id, []) if isinstance(name, ast.Name) else []
+            text = dotted(name) if isinstance(name, ast.Name | ast.Attribute) else None
+            found = bindings.get(text, []) if text is not None else []
             if found and not any(b.position <= position(statement) for b in found):
-                return scope.is_parameter(name.id)  # type: ignore[attr-defined]
+                return text is not None and scope.is_parameter(text)
     return True
 
 

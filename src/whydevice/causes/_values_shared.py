@@ -69,11 +69,25 @@ def _others(evidence: Evidence, mend: Mend) -> list[tuple[ast.AST, Scope]]:
     found: list[tuple[ast.AST, Scope]] = []
     for wrong in evidence.wrongs[1:]:
         if wrong.device == evidence.wrong_device and not wrong.leaf.is_module and not wrong.leaf.is_scalar:
+            if moved_at_once(wrong.leaf.node, wrong.leaf.scope):
+                continue
             found.append((wrong.leaf.node, wrong.leaf.scope))
     if evidence.root is not None and mend.node is evidence.root.node:
         found += evidence.branches  # mended at its makers, so all of them
     found += _in_statement(evidence)
     return found[:MOST_TOGETHER]
+
+
+def moved_at_once(node: ast.AST, scope: Scope) -> bool:
+    """Whether what stands there is moved before anything else is done with it (`x.to(device)`)."""
+    method = scope.source.parent(node)
+    call = scope.source.parent(method) if isinstance(method, ast.Attribute) else None
+    return (
+        isinstance(method, ast.Attribute)
+        and method.attr in ("to", "cuda", "cpu")
+        and isinstance(call, ast.Call)
+        and call.func is method
+    )
 
 
 def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:

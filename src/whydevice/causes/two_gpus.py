@@ -20,7 +20,6 @@ from __future__ import annotations
 import ast
 
 from ..evidence import values
-from ..evidence.anchors import NEAR, Anchor
 from ..evidence.collect import Evidence, Wrong
 from ..evidence.scopes import MISSING
 from ..evidence.steps import Step
@@ -48,7 +47,8 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=wrong.leaf.scope,
         root_note=f"comes from {wrong.device}, goes to {evidence.wanted}",
     )
-    text = move_text(evidence, wrong.leaf.scope, node, _of_the_module(evidence, wrong))
+    each = _of_the_module(evidence, wrong)
+    text = f".to({each})" if each is not None else move_text(evidence, wrong.leaf.scope, node)
     mend = appended(Step("use", node, wrong.leaf.scope), text, "move it to the GPU where it is used")
     if mend is not None:
         together(evidence, mend)
@@ -56,7 +56,7 @@ def find(evidence: Evidence) -> Finding | None:
     return finding
 
 
-def _of_the_module(evidence: Evidence, wrong: Wrong) -> Anchor | None:
+def _of_the_module(evidence: Evidence, wrong: Wrong) -> str | None:
     """In a loop the module called may be on another GPU each time: its own device, then, and no name or literal."""
     scope = wrong.leaf.scope
     if not any(isinstance(up, ast.For | ast.While) for up in scope.source.ancestors(wrong.leaf.node)):
@@ -64,7 +64,7 @@ def _of_the_module(evidence: Evidence, wrong: Wrong) -> Anchor | None:
     modules = [one for one in evidence.leaves if one.is_module and one.device == evidence.wanted]
     if not modules or not isinstance(modules[0].node, ast.Name):
         return None
-    return Anchor(f"next({modules[0].expression}.parameters()).device", NEAR)
+    return f"next({modules[0].expression}.parameters()).device"
 
 
 def _computed(evidence: Evidence, wrong: Wrong) -> bool:

@@ -151,6 +151,8 @@ class After:
             if found != UNCHANGED:
                 return found
         found = self._changed(step.node, step.scope)
+        if found == UNCHANGED and isinstance(step.node, ast.Subscript):
+            found = self._item(step)
         if found == UNCHANGED and step.name and isinstance(step.stmt, ast.For | ast.AsyncFor | ast.Assign):
             return self._below(step, use)
         return found
@@ -249,7 +251,7 @@ class After:
         source, new = scope.source, self.new[scope.source.path]
         if not isinstance(stmt, ast.stmt | ast.expr) or type(edited) is not type(stmt):
             return False
-        return new.start(edited) == self._offset(source, source.start(stmt), after=True)  # type: ignore[arg-type]
+        return new.start(edited) == self._offset(source, source.start(stmt), after=True)
 
     def _below(self, step: Step, use: Step) -> str | None:
         """A statement put below a loop's head or an unpacking and before the use, which binds the step's name anew."""
@@ -279,6 +281,25 @@ class After:
             )
             if text not in known and text != own and follows and not isinstance(binding.stmt, ast.For):
                 return self._value_of(binding, step.scope, step.node)
+        return UNCHANGED
+
+    def _item(self, step: Step) -> str | None:
+        """A statement put in before the use, in the same block or one around it, which gives the item a new value."""
+        read = self._twin(step.node, step.scope)
+        if read is None:
+            return UNCHANGED
+        new, text = self.new[step.scope.source.path], ast.unparse(step.node)
+        known = {ast.dump(n) for n in ast.walk(step.scope.node) if isinstance(n, ast.Assign)}
+        for node in ast.walk(new.scope(read)):
+            if (
+                isinstance(node, ast.Assign)
+                and ast.unparse(node.targets[0]) == text
+                and ast.dump(node) not in known
+            ):
+                if position(node) < position(read):
+                    return (
+                        self._infer(node.value, step.scope, step.node) if _always(new, node, read) else None
+                    )
         return UNCHANGED
 
     def _value_of(self, binding: Binding, scope: Scope, at: ast.AST) -> str | None:

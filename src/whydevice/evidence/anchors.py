@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,6 +16,9 @@ from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
 
 # What an expression that names a device is built on, best first; the order differs by where the edit goes.
 NEAR, NAMED, ARGUMENT, OWN_DEVICE, OWN_STATE, LOCAL, GLOBAL_DEVICE, GLOBAL, LITERAL = range(9)
+
+
+_QUOTED = re.compile(r"[\"'](cuda(?::\d+)?)[\"']")
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ def anchors(
     if literal is not None:
         found.append(literal)
     module_level = isinstance(scope.node, ast.Module)
-    order = (
-        (lambda a: (_MODULE_ORDER[a.rank], len(a.text)))
-        if module_level
-        else (lambda a: (a.rank, len(a.text)))
-    )
+    # Where the script writes the device's name, that is shorter than a look at something global.
+    literal_rank = GLOBAL - 0.5 if literal is not None and literal.text[1:-1] in quoted(scope) else LITERAL
+    ranks = dict(_MODULE_ORDER if module_level else {LITERAL: literal_rank})
+
+    def order(anchor: Anchor) -> tuple[float, int]:
+        return ranks.get(anchor.rank, anchor.rank), len(anchor.text)
+
     seen: set[str] = set()
     unique = []
     for anchor in sorted(found, key=order):
@@ -130,12 +136,23 @@ def _of_name(
             return [Anchor(name, NAMED)]
         if inference.device(node, scope) == wanted:
             if inference.is_module(node, scope):
+                weight = _weight_read(name, scope)
+                if weight:
+                    return [Anchor(f"{weight}.device", max(local_rank, LOCAL), weight)]
                 return [Anchor(f"next({name}.parameters()).device", max(local_rank, LOCAL))]
             return [Anchor(f"{name}.device", local_rank, name)]
         return []
     if kind == "local" and values.is_module(value) and _moved_later(name, scope, at):
         return []
     return _of_value(name, value, wanted, local_rank, scope, at)
+
+
+def _weight_read(name: str, scope: Scope) -> str:
+    """`net.weight`, where the function reads that itself."""
+    read = (
+        n for n in own_nodes(scope.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+    )
+    return f"{name}.weight" if any(n.value.id == name and n.attr == "weight" for n in read) else ""  # type: ignore[attr-defined]
 
 
 def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: ast.AST) -> list[Anchor]:
@@ -266,6 +283,11 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
         elif values.is_tensor(value) and values.device_of(value) == wanted:
             found.append(Anchor(f"{name}.device", GLOBAL, name))
     return found
+
+
+def quoted(scope: Scope) -> set[str]:
+    """The devices that a file writes as strings."""
+    return set(_QUOTED.findall(scope.source.text))
 
 
 def _literal(scope: Scope, wanted: str) -> Anchor | None:

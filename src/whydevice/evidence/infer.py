@@ -165,13 +165,31 @@ class Inference:
         held = try_evaluate(node.value, scope)
         if held is MISSING:
             return None
-        defined = values.class_attribute(type(held), node.attr)
+        inner = self._property(held, node.attr, scope)
+        return self._returns(inner, depth) if inner is not None else None
+
+    def _property(self, owner: Any, name: str, scope: Scope) -> Scope | None:
+        """The function of a property, as it would run on an object."""
+        defined = values.class_attribute(type(owner), name)
         if type(defined) is property and type(defined.fget) is types.FunctionType:
             from .calls import enter_method
 
-            inner = enter_method(defined.fget, held, scope, self.sources)
-            return self._returns(inner, depth) if inner is not None else None
+            return enter_method(defined.fget, owner, scope, self.sources)
         return None
+
+    def _property_named(self, node: ast.Attribute, scope: Scope) -> str | None:
+        """The device that a property gives back (`accelerator.device`), where it has one `return` that names it."""
+        held = try_evaluate(node.value, scope)
+        mark = (id(node), id(scope))
+        inner = self._property(held, node.attr, scope) if held is not MISSING else None
+        given = returned(inner.node) if inner is not None else []
+        if inner is None or len(given) != 1 or mark in self._busy:
+            return None
+        self._busy.add(mark)
+        try:
+            return self.device_named(given[0], inner)
+        finally:
+            self._busy.discard(mark)
 
     def is_module(self, node: ast.AST, scope: Scope, depth: int = 0) -> bool:
         """Whether an expression's value is an nn.Module: live, or constructed where its name leads to."""
@@ -297,7 +315,7 @@ class Inference:
             return canonical(held)
         if isinstance(node, ast.Attribute) and node.attr == "device":
             found = self.device(node.value, scope)
-            return found if found != NOT_A_TENSOR else None
+            return found if found != NOT_A_TENSOR else self._property_named(node, scope)
         if isinstance(node, ast.Call) and call_name(node) in ("torch.device", "device") and node.args:
             return self.device_named(node.args[0], scope)
         if isinstance(node, ast.IfExp):
