@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import unicodedata
 from collections.abc import Iterable
 
 from whydevice.types import (
@@ -22,6 +23,10 @@ from whydevice.types import (
 SCRIPT = os.path.join(os.getcwd(), "script.py")
 ENVIRONMENT = Environment("3.11.2", "2.13.0", simulated=True)
 SAME = "Expected all tensors to be on the same device, but found at least two devices, "
+
+
+def control_characters(shown: str) -> list[str]:
+    return [c for c in shown if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
 
 
 def source(lines: dict[int, str]) -> str:

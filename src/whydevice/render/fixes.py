@@ -19,6 +19,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STYLES: dict[str, Style] = {"-": "removed", "+": "added", " ": "dim"}
 _LABELS: dict[str, Style] = {"safe": "good", "unsafe": "warn", "manual": "warn"}
 _MOST_ROWS_OF_A_LINE = 4
+_JOINING = ("or ", "and ", "if ", "else ", "for ")
 
 
 @dataclass(frozen=True)
@@ -88,17 +89,23 @@ def _rows(rows: list[Change], digits: int, width: int, most: int, named: bool) -
 
 
 def _code(text: str, room: int) -> list[str]:
-    """The code in rows of at most `room` columns, broken behind a comma, a bracket or a space; a comment behind it,
-    which no edit changes, is cut where it does not fit.
+    """The code in rows of at most `room` columns, each a valid continuation of the one before.
+
+    Broken behind a comma or an opening bracket inside brackets, else at a space: outside of brackets with a
+    backslash. A comment behind the code, which no edit changes, is cut where it does not fit.
     """
     text, comment = _parted(text)
     rows: list[str] = []
-    hang = " " * min(len(text) - len(text.lstrip()) + 4, room // 2)
+    hang = " " * min(_indent(text) + 4, room // 2)
+    depth = 0
     while width_of(text.rstrip()) > room and len(rows) < _MOST_ROWS_OF_A_LINE - 1:
-        head = take(text, room)
-        at = _break(text, len(head))
-        rows.append(head[:at].rstrip())
-        text = hang + text[at:].lstrip()
+        at, there = _break(take(text, room), depth)
+        if not at:
+            at, there = _space(take(text, room - 2), depth)
+        if not at:
+            break
+        rows.append(text[:at].rstrip() + ("" if there else " \\"))
+        text, depth = hang + text[at:].lstrip(), there
     if width_of(text.rstrip()) > room:
         return [*rows, take(text, room - 3) + "..."]
     last = cut(text + comment, room)
@@ -108,30 +115,44 @@ def _code(text: str, room: int) -> list[str]:
 
 def _parted(text: str) -> tuple[str, str]:
     """A line of code, and the comment behind it."""
-    for at, char, _ in _outside_strings(text):
+    for behind, char, _ in _open(text, 0):
         if char == "#":
-            return text[:at], text[at:]
+            return text[: behind - 1], text[behind - 1 :]
     return text, ""
 
 
-def _break(text: str, end: int) -> int:
-    """Where before `end` to break code that goes on: behind the outermost comma or opening bracket, the last of
-    them, and not inside a string.
+def _break(head: str, depth: int) -> tuple[int, int]:
+    """Where to break code that goes on, and how many brackets are open there: inside the outermost brackets, before
+    a word like `for`, else behind a comma or an opening bracket, the last of them. (0, 0) where there is none.
     """
-    least = max(len(text) - len(text.lstrip()) + 8, end // 3)
-    best, shallowest, space = 0, end, 0
-    for at, char, depth in _outside_strings(text[:end]):
-        if char in ",([{" and at >= least and depth <= shallowest:
-            best, shallowest = at + 1, depth
-        elif char == " " and at > least:
-            space = at
-    within = text.rfind(" ", 0, end)
-    return best or space or (within if within > least else end)
+    least = max(_indent(head) + 8, len(head) // 3)
+    found = [
+        (-there, char == " ", at)
+        for at, char, there in _open(head, depth)
+        if there
+        and at >= least
+        and ((char in ",([{" and head[at : at + 1] not in (")", "]", "}")) or _joins(head, at, char))
+    ]
+    there, _, at = max(found, default=(0, False, 0))
+    return at, -there
 
 
-def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
-    """The characters of a line that stand in no string, each with its place and how many brackets are open behind it."""
-    quote, depth, at = "", 0, 0
+def _joins(head: str, at: int, char: str) -> bool:
+    return char == " " and head[at:].startswith(_JOINING)
+
+
+def _space(head: str, depth: int) -> tuple[int, int]:
+    """The last space outside of strings, rather one before a word like `or`, and how many brackets are open there."""
+    least = _indent(head) + 8
+    found = [(at, there) for at, char, there in _open(head, depth) if char == " " and at > least]
+    words = [one for one in found if _joins(head, one[0], " ")]
+    return (words or found or [(0, 0)])[-1]
+
+
+def _open(text: str, depth: int) -> Iterator[tuple[int, str, int]]:
+    """(column behind it, character, brackets open there) of the characters outside of strings."""
+    quote = ""
+    at = 0
     while at < len(text):
         char = text[at]
         if quote:
@@ -144,9 +165,13 @@ def _outside_strings(text: str) -> Iterator[tuple[int, str, int]]:
             quote = char * 3 if text.startswith(char * 3, at) else char
             at += len(quote) - 1
         else:
-            depth += (char in "([{") - (char in ")]}")
-            yield at, char, depth
+            depth = max(depth + (char in "([{") - (char in ")]}"), 0)
+            yield at + 1, char, depth
         at += 1
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _parsed(diff: str) -> Iterator[Change]:

@@ -26,15 +26,16 @@ class _Room(NamedTuple):
 
     places: int = 6
     rows: int = 8
-    changes: int = 8
+    changes: int = 12
     second: int = 6
     notes: int = 8
 
 
 _STEPS = (
     _Room(),
-    _Room(rows=4),
-    _Room(places=4, rows=3, notes=6),
+    _Room(changes=8),
+    _Room(rows=4, changes=8),
+    _Room(places=4, rows=3, changes=8, notes=6),
     _Room(places=3, rows=2, changes=6, second=2, notes=4),
     _Room(places=2, rows=0, changes=6, second=0, notes=3),
     _Room(places=1, rows=0, changes=4, second=0, notes=2),

@@ -154,6 +154,7 @@ def _label(row: Row, explanation: Explanation) -> None:
         found.append((taken[-1], operand))
         if len(taken) == _MOST_LABELS:
             break
+    row.marks += _culprit_mark(row, explanation, taken)
     short = len(found) > 2
     named = [Mark(mark.start, mark.end, label_of(operand, short), mark.culprit) for mark, operand in found]
     bare = [mark for mark in row.marks if not mark.label]
@@ -161,6 +162,23 @@ def _label(row: Row, explanation: Explanation) -> None:
     row.marks += [
         one for one in bare if not any(one.start < mark.end and mark.start < one.end for mark in row.marks)
     ]
+
+
+def _culprit_mark(row: Row, explanation: Explanation, taken: list[Mark]) -> list[Mark]:
+    """The culprit where the failing line reads it and no operand stands there: a generator, a list of results."""
+    culprit, fails = explanation.culprit, explanation.trail[-1]
+    if culprit is None or culprit.device is None or (culprit.file, culprit.line) != (fails.file, fails.line):
+        return []
+    at = _position(row.source, culprit.expression)
+    marked = [*row.marks, *taken]
+    if at is None or any(
+        mark.start < at[1] and at[0] < mark.end for mark in marked if mark.label or mark in taken
+    ):
+        return []
+    if any(row.source[mark.start : mark.end] == culprit.expression for mark in marked):
+        return []
+    said = f"`{culprit.expression}` is on {culprit.device}" in explanation.headline
+    return [Mark(*at, f"on {culprit.device}" if said else "", True)]
 
 
 def label_of(operand: Operand, short: bool = False) -> str:

@@ -14,6 +14,7 @@ _TAB = 4
 # No line that a person wrote is longer; a minified one is not even looked through.
 _LONGEST = 5000
 _DOTS = "..."
+_BETWEEN = 6  # columns between a label and the next mark, lest the two be read as one
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def _spots(shown: Shown, marks: list[Mark]) -> list[Spot]:
             continue
         if spots and start < spots[-1][1]:
             before = spots[-1]
+            if before[2].label and not mark.culprit:
+                continue  # what is said of the whole stands for its parts
             both = "; ".join(dict.fromkeys(filter(None, (before[2].label, mark.label))))
             keep = (start, end) if mark.culprit and not before[2].culprit else before[:2]
             joined = Mark(0, 0, both, mark.culprit or before[2].culprit)
@@ -98,6 +101,9 @@ def _fitted(text: str, spots: list[Spot], width: int) -> tuple[str, list[Spot]]:
     room = width - 2 * len(_DOTS)
     start = max(0, min(first - room // 4, last - room)) if last - first <= room else first
     start = min(start if start >= last - room else last - room, first)
+    if start <= len(_DOTS):
+        # Dots would stand for no more than they take.
+        return take(text, width - len(_DOTS)) + _DOTS, _clipped(spots, width - len(_DOTS))
     head = take(text, start)
     # A wide character may stand across the cut.
     start = width_of(head)
@@ -132,7 +138,7 @@ def _underlines(spots: list[Spot], width: int) -> list[Line]:
             Span(("^" if mark.culprit else "-") * (end - start), _style(mark)),
         ]
         at = end
-        if after is not None and mark.label and end + 1 + width_of(mark.label) + 2 <= after[0]:
+        if after is not None and mark.label and end + 1 + width_of(mark.label) + _BETWEEN <= after[0]:
             under += [Span(" "), Span(mark.label, _style(mark))]
             at += 1 + width_of(mark.label)
         else:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
 from ..types import Explanation, Operand
 from .paths import place as place_of
 from .paths import relative
-from .tree import Block, Line, Span, Style, clean, cut, width_of
+from .tree import Block, Line, Span, Style, clean, cut, take, width_of
 
 _MOST_ROWS = 8
-_WIDEST = {"operand": 30, "device": 18, "what": 34}
+_WIDEST = {"operand": 44, "device": 26, "what": 40}
+_NO_LIMIT = 1000
+_ENOUGH = 30
+"""Columns in which an operand can be recognised."""
+_NARROWEST = 16
+"""Of an operand's column: what gives way before it is the last column, and no device does."""
+_PATH = re.compile(r"[\w.]+(?:\[[^][()]*\]|\.\w+|\[\.\.\.\])*")
 
 
 @dataclass(frozen=True)
@@ -32,10 +39,13 @@ def operands(
     names = ["operand", "device", "what", "seen in"]
     used = [at for at in range(4) if at < 2 or any(row.cells[at] for row in rows)]
     shown = _chosen(rows, most)
-    widths = _widths([names[at] for at in used], [[row.cells[at] for at in used] for row in shown], width - 2)
-    lines: list[Line] = [_line([names[at] for at in used], widths, "dim")]
+    head, cells = _columns(
+        [names[at] for at in used], [[row.cells[at] for at in used] for row in shown], width - 2
+    )
+    widths = _widths([head, *cells], width - 2)
+    lines: list[Line] = [_line(head, widths, "dim")]
     lines += [
-        _line([row.cells[at] for at in used], widths, "culprit" if row.culprit else "") for row in shown
+        _line(row, widths, "culprit" if of.culprit else "") for row, of in zip(cells, shown, strict=True)
     ]
     if len(shown) < len(rows):
         lines.append((Span("  "), Span(cut(_folded(rows, shown), width - 2), "dim")))
@@ -96,22 +106,50 @@ def _folded(rows: list[_Row], shown: list[_Row]) -> str:
     )
 
 
-def _widths(names: list[str], rows: list[list[str]], room: int) -> list[int]:
-    """What each column needs; the widest give way, the operand last, where all do not fit."""
-    widths = []
-    for at, name in enumerate(names):
-        need = max(width_of(row[at]) for row in [names, *rows])
-        widths.append(min(need, _WIDEST.get(name, room)))
-    while sum(widths) + 3 * (len(widths) - 1) > room:
-        most = max(range(len(widths)), key=lambda at: widths[at] if at else widths[at] * 0.8)
-        if widths[most] <= 6:
-            most = max(range(len(widths)), key=widths.__getitem__)
-        widths[most] -= 1
+def _columns(names: list[str], rows: list[list[str]], room: int) -> tuple[list[str], list[list[str]]]:
+    """The columns; what an operand is and where it is seen share one where there is no room for both."""
+    needs = _needs([names, *rows])
+    if len(names) < 4 or min(needs[0], _ENOUGH) + sum(needs[1:]) + 3 * (len(names) - 1) <= room:
+        return names, rows
+    return [*names[:2], ", ".join(names[2:])], [
+        [*row[:2], ", ".join(cell for cell in row[2:] if cell)] for row in rows
+    ]
+
+
+def _needs(table: list[list[str]]) -> list[int]:
+    """What each column needs, up to the most that it is given."""
+    return [
+        min(max(width_of(row[at]) for row in table), _WIDEST.get(name, _NO_LIMIT))
+        for at, name in enumerate(table[0])
+    ]
+
+
+def _widths(table: list[list[str]], room: int) -> list[int]:
+    """What each column gets; the operand gives way first, then what it is, and the device last."""
+    widths = _needs(table)
+    over = sum(widths) + 3 * (len(widths) - 1) - room
+    for at, least in [
+        (0, _NARROWEST),
+        *((at, 6) for at in range(len(widths) - 1, -1, -1) if at != 1),
+        (1, 6),
+    ]:
+        given = max(min(over, widths[at] - least), 0)
+        widths[at] -= given
+        over -= given
     return widths
 
 
+def _cut(cell: str, width: int) -> str:
+    """As much of a cell as fits: of a path (`model.body.weight`) its end says as much as its beginning."""
+    if width_of(cell) <= width or width < 12 or not _PATH.fullmatch(cell):
+        return cut(cell, width)
+    ends = [cell[at:] for at in range(1, len(cell)) if cell[at] in ".["]
+    tail = next((end for end in ends if width_of(end) <= width * 2 // 3), "")
+    return take(cell, width - 3 - width_of(tail)) + "..." + tail
+
+
 def _line(cells: list[str], widths: list[int], style: Style) -> Line:
-    parts = [cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    parts = [_cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
     padded = [part + " " * (width - width_of(part)) for part, width in zip(parts, widths, strict=True)]
     spans = [Span("  ")]
     for at, part in enumerate(padded):

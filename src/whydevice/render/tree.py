@@ -99,7 +99,8 @@ def take(text: str, width: int) -> str:
 def wrap(text: str, width: int, first: int | None = None) -> list[str]:
     """The words of the text in lines of at most `width` columns, the first of at most `first`.
 
-    Backquoted expressions stay whole where a line can hold them; a word longer than a line is broken.
+    Backquoted expressions stay whole where a line can hold them, else they are broken at spaces; a word longer than
+    a line is broken anywhere.
     """
     lines: list[str] = []
     current, room = "", width if first is None else first
@@ -113,8 +114,10 @@ def wrap(text: str, width: int, first: int | None = None) -> list[str]:
             room = width
         while width_of(word) > room:
             piece = take(word, room) or word[:1]
-            lines.append(piece)
-            word = word[len(piece) :]
+            if word[len(piece) :][:1] != " " and " " in piece.strip():
+                piece = piece[: piece.rindex(" ") + 1]
+            lines.append(piece.rstrip())
+            word = word[len(piece) :].lstrip()
         current = word
     if current or not lines:
         lines.append(current)

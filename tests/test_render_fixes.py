@@ -1,0 +1,75 @@
+"""Fixes in a report: which lines are shown, and how long code is broken."""
+
+from __future__ import annotations
+
+import ast
+import os
+import textwrap
+from dataclasses import replace
+
+import pytest
+
+import render_cases as cases
+from whydevice.render import fixes
+from whydevice.render.plain import text
+from whydevice.types import Edit, Fix
+
+
+def test_a_second_fix_and_a_fix_that_did_not_help() -> None:
+    other = replace(cases.GRU.fixes[0], title="move it after", applicability="manual", reason="slower")
+    shown = text(replace(cases.GRU, fixes=(replace(cases.GRU.fixes[0], verified=False), other)))
+    assert "  or (manual): move it after\n      slower\n" in shown
+    assert "not enough: the script still fails with it" in shown
+
+
+def test_edits_without_a_diff_are_shown_from_the_sources() -> None:
+    fix = replace(cases.GRU.fixes[0], diff="")
+    assert "14 -        return torch.zeros(1" in text(replace(cases.GRU, fixes=(fix,)))
+    assert "make it where" in text(replace(cases.GRU, fixes=(fix,), sources={}))
+
+
+def test_a_fix_in_another_file_names_it() -> None:
+    diff = "--- a/pkg/model.py\n+++ b/pkg/model.py\n@@ -2,2 +2,3 @@\n a\n+b\n c\n"
+    edit = Edit(os.path.join(os.getcwd(), "pkg/model.py"), 3, 0, 3, 0, "b\n")
+    shown = text(replace(cases.GRU, fixes=(Fix("add it", "safe", (edit,), diff),)))
+    assert "    pkg/model.py:\n    2  a\n    3 +b\n" in shown
+
+
+def test_a_long_diff_is_cut() -> None:
+    diff = "--- a/script.py\n+++ b/script.py\n@@ -1,1 +1,30 @@\n" + "".join(f"+line {n}\n" for n in range(30))
+    shown = text(replace(cases.GRU, fixes=(Fix("add them", "safe", (), diff),)))
+    assert "+line 11" in shown and "line 12" not in shown and "... and 18 more lines" in shown
+
+
+LONG = [
+    "return self.states[idx.cpu()].to(device), self.rewards[idx.cpu()].to(device)",
+    "ready = self.cached_keys is None or self.cached_keys.device != self.key.weight.device",
+    "on_real, on_fake = discriminator(real), discriminator(fake.to(real.device))",
+    "accuracy = sum((probe(x.to(device)).argmax(1) == y).sum().item() for x, y in loader) / 20",
+    "self.kx = torch.tensor([[1.0, 0.0, -1.0], [2.0, 0.0, -2.0], [1.0, 0.0, -1.0]])[None, None]",
+    "targets = [{k: v.to(device) if k == 'a, (b' else v for k, v in t.items()} for t in targets]",
+    "loss = build(first['loss, (and more'], second[\"it's\"], third).to(first['device'], second)",
+]
+
+
+@pytest.mark.parametrize("code", LONG)
+@pytest.mark.parametrize("room", [48, 60, 73])
+def test_code_is_broken_where_it_still_means_the_same(code: str, room: int) -> None:
+    rows = fixes._code("    " + code, room)
+    assert max(map(len, rows)) <= room and len(rows) > 1
+    if not rows[-1].endswith("..."):
+        shown = ast.parse("def f():\n" + "\n".join(rows))
+        assert ast.dump(shown) == ast.dump(ast.parse("def f():\n" + textwrap.indent(code, "    ")))
+
+
+LONG_CODE = {
+    "comment": ("f(a, b)  # much (more, and more) than " + "a row holds " * 3, ["f(a, b)  # much (more, and more) than..."]),
+    "comment of a long line": ("f(aaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbb, ccccccccc)  # why", ["f(aaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbb,", "    ccccccccc)  # why"]),
+    "comment without room": ("f(aaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbb, c)  # why", ["f(aaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbb, c)"]),
+    "string": ("f('one, two (three', aaaaaaaaa, 'four, five, six, #7')", ["f('one, two (three', aaaaaaaaa,", "    'four, five, six, #7')"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "shown"), LONG_CODE.values(), ids=LONG_CODE)
+def test_long_code_is_broken_in_no_comment_and_no_string(written: str, shown: list[str]) -> None:
+    assert fixes._code(written, 40) == shown
