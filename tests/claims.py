@@ -8,139 +8,23 @@ they could tell counts as unproven, which `certain` explanations may not rest on
 from __future__ import annotations
 
 import ast
-import builtins
 import json
-import os
 import re
 import sys
 import types
 from typing import Any
+
+from live_frames import Frames, Unproven, devices_in, is_tensor, look_up
 
 DEVICE = r"(?:cpu|meta|(?:cuda|mps|xpu)(?::\d+)?)"
 IS_ON = re.compile(rf"`([^`\n]+)`(?: \([^`]*?\))? (?:is|is still|are all|are) on ({DEVICE})\b")
 KEEPS = re.compile(rf"`([^`\n]+)`(?: \([^`]*?\))? (?:keeps its state on|was moved to) ({DEVICE})\b")
 HOLDS = re.compile(rf"`([^`\n]+)` holds tensors on ({DEVICE}(?:(?:, | and ){DEVICE})*)")
 DESCRIBED = re.compile(rf"\w+\[[\d, ]*\] on ({DEVICE})$")
-VIEWS = ("T", "mT", "H", "mH", "data", "real", "imag")
-"""Attributes of a tensor that are where the tensor is."""
-
-
-class Unproven(Exception):
-    """What an expression was at the time cannot be had from the frames."""
-
-
-class Frames:
-    """The frames that an exception and those behind it went through, innermost last."""
-
-    def __init__(self, exc: BaseException) -> None:
-        self.frames: list[types.FrameType] = []
-        stack, seen = [exc], set()
-        while stack:
-            here = stack.pop()
-            if id(here) in seen:
-                continue
-            seen.add(id(here))
-            trace = here.__traceback__
-            while trace is not None:
-                self.frames.append(trace.tb_frame)
-                trace = trace.tb_next
-            behind = [here.__cause__, here.__context__, *getattr(here, "exceptions", ())]
-            stack += [e for e in behind if isinstance(e, BaseException)]
-
-    def at(self, file: str, line: int) -> list[types.FrameType]:
-        """Those whose code has this line, the narrowest code first."""
-        found = []
-        for frame in self.frames:
-            lines = [n for _, _, n in frame.f_code.co_lines() if n is not None]
-            if os.path.abspath(frame.f_code.co_filename) == file and min(lines) <= line <= max(lines):
-                found.append((max(lines) - min(lines), frame))
-        return [frame for _, frame in sorted(found, key=lambda pair: pair[0])]
-
-
-def look_up(node: ast.AST, frame: types.FrameType) -> tuple[Any, bool]:
-    """(the value, whether it is the very object) of a name, attribute or item; Unproven for anything else."""
-    if isinstance(node, ast.Name):
-        for table in (frame.f_locals, frame.f_globals, vars(builtins)):
-            if node.id in table:
-                return table[node.id], True
-        raise Unproven(node.id)
-    if isinstance(node, ast.Constant):
-        return node.value, True
-    if isinstance(node, ast.Attribute):
-        base, exact = look_up(node.value, frame)
-        if _is_tensor(base) and node.attr in VIEWS:
-            return base, False
-        try:
-            return getattr(base, node.attr), exact
-        except Exception:
-            raise Unproven(node.attr) from None
-    if isinstance(node, ast.Subscript):
-        base, exact = look_up(node.value, frame)
-        if _is_tensor(base):
-            return base, False
-        if isinstance(node.slice, ast.Slice):
-            return base, False
-        try:
-            return base[look_up(node.slice, frame)[0]], exact
-        except Unproven:
-            raise
-        except Exception:
-            raise Unproven(ast.unparse(node)) from None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-        return ast.literal_eval(node), True
-    if isinstance(node, ast.Tuple | ast.List):
-        return [look_up(each, frame)[0] for each in node.elts], False
-    raise Unproven(ast.unparse(node))
-
-
-def _is_tensor(value: Any) -> bool:
-    torch = sys.modules["torch"]
-    return issubclass(type(value), torch.Tensor)
-
-
-def device_of(tensor: Any) -> str:
-    """As PyTorch prints it, simulated or real."""
-    simulate = sys.modules.get("whydevice.simulate")
-    found = simulate.device_of(tensor) if simulate is not None else None
-    torch = sys.modules["torch"]
-    with torch._C.DisableTorchFunction():
-        return found or str(torch._C.TensorBase.device.__get__(tensor))
-
-
-def devices_in(value: Any, seen: set[int] | None = None) -> set[str]:
-    """The devices of the tensors that a value is or holds."""
-    torch = sys.modules["torch"]
-    seen = set() if seen is None else seen
-    if _is_tensor(value):
-        return {device_of(value)}
-    if type(value) is torch.Generator:
-        return {str(value.device)}
-    if len(seen) > 50_000 or id(value) in seen or isinstance(value, type | types.ModuleType | str | int):
-        return set()
-    seen.add(id(value))
-    inside: list[Any] = []
-    if isinstance(value, dict):
-        inside += [*dict.values(value), *[k for k in dict.keys(value) if _is_tensor(k)]]
-    elif isinstance(value, list | tuple | set | frozenset):
-        inside += list(value)
-    if isinstance(value, types.MethodType):
-        inside.append(value.__self__)
-    if type(value).__name__ == "partial":
-        inside += [value.func, value.args, value.keywords]
-    if isinstance(value, types.FunctionType):
-        inside += [c.cell_contents for c in value.__closure__ or () if _filled(c)]
-    try:
-        inside.append(object.__getattribute__(value, "__dict__"))
-    except AttributeError:
-        inside += [getattr(value, s) for s in getattr(type(value), "__slots__", ()) if hasattr(value, s)]
-    return set().union(*(devices_in(each, seen) for each in inside)) if inside else set()
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
+KEPT_IN = re.compile(r"in the (\w+) `([^`\n]+)`")
+OTHERS = re.compile(r"but the other operands are on")
+MOVES_BUT = re.compile(r"moves `([^`]+)`, but not `([^`]+)`")
+LEFT_ON = re.compile(r"(?:^|, )(?:on|made here, on) cpu(?: here)?$")
 
 
 def _parsed(expression: str) -> ast.expr | None:
@@ -148,6 +32,29 @@ def _parsed(expression: str) -> ast.expr | None:
         return ast.parse(expression.strip(), mode="eval").body
     except SyntaxError:
         return None
+
+
+def _assigned(statement: str) -> ast.expr | None:
+    """The value of an assignment."""
+    try:
+        body = ast.parse(statement.strip()).body
+    except SyntaxError:
+        return None
+    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Assign) else None
+
+
+def _text(expression: str) -> str:
+    node = _parsed(expression)
+    return ast.unparse(node) if node is not None else expression
+
+
+def _ends_in_move_to_accelerator(node: ast.expr) -> bool:
+    """`x.to(device)`, `x.cuda()`: an expression that does not leave its value on the CPU."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr == "cuda" or (
+        node.func.attr == "to" and not any("cpu" in ast.unparse(a) for a in [*node.args, *node.keywords])
+    )
 
 
 class Check:
@@ -195,6 +102,8 @@ class Check:
         if said.cause is None and said.fixes:
             self.broken.append("a fix without a cause")
         culprit = said.culprit
+        if any(self._only_moved(also) for also in said.also):
+            self.broken.append("`also` names what is only moved on its line")
         if culprit is not None and culprit.device is not None and culprit.device == culprit.wanted:
             self.broken.append(f"the culprit is on {culprit.device}, where it is wanted")
         if any(also.device == also.wanted for also in said.also):
@@ -216,8 +125,9 @@ class Check:
         if row.file is None or row.line is None:
             self.broken.append(f"operand `{row.expression}` has no place")
             return
+        self._called(row)
         value = self._holds("operand", row.expression, row.device, row.file, row.line)
-        if value is not None and _is_tensor(value[0]) and value[1] and row.shape is not None:
+        if value is not None and is_tensor(value[0]) and value[1] and row.shape is not None:
             tensor = value[0]
             torch = sys.modules["torch"]
             with torch._C.DisableTorchFunction():
@@ -248,13 +158,23 @@ class Check:
         self._note(place, marked)
 
     def _note(self, place: Any, marked: str) -> None:
-        node = _parsed(marked)
+        node = _parsed(marked) or _assigned(marked)
         if node is None:
             return
         calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
         if "without device=" in place.note:
             if not calls or any(k.arg == "device" for k in calls[0].keywords):
                 self.broken.append(f"`{marked}` is said to be made without device=")
+        moved = {
+            ast.unparse(c.func.value)
+            for c in calls
+            if isinstance(c.func, ast.Attribute) and c.func.attr in MOVES
+        }
+        for taken, left in MOVES_BUT.findall(place.note):
+            if _text(taken) not in moved or _text(left) in moved:
+                self.broken.append(f"`{marked}` does not move `{taken}` alone")
+        if LEFT_ON.search(place.note) and _ends_in_move_to_accelerator(node):
+            self.broken.append(f"`{marked}` is said to be {place.note}, and moves what it names")
         if re.match(r"moved to \S+ here", place.note):
             if not any(isinstance(c.func, ast.Attribute) and c.func.attr in MOVES for c in calls):
                 self.broken.append(f"`{marked}` is said to move something")
@@ -265,6 +185,12 @@ class Check:
                 self._said(expression, {device}, text)
         for expression, listed in HOLDS.findall(text):
             self._said(expression, set(re.split(", | and ", listed)), text)
+        for kind, expression in KEPT_IN.findall(text):
+            held = self._anywhere(expression)
+            if held and all(type(each).__name__ != kind for each in held):
+                self.broken.append(f"`{expression}` is no {kind}: {text}")
+        if OTHERS.search(text) and self._beside_culprit() == 1:
+            self.broken.append(f"there is one other operand: {text}")
         named = set(re.findall(rf"\b{DEVICE}\b(?![\w.(=\"'\]])", re.sub("`[^`]*`", "", text)))
         culprit, error = self.said.culprit, self.said.error
         known = {d for row in self.said.operands for d in (row.device or "").split(", ")} | set(error.devices)
@@ -289,6 +215,62 @@ class Check:
         if judged and not any(judged):
             self.broken.append(f"not so in any frame: {text}")
 
+    def _only_moved(self, also: Any) -> bool:
+        """Whether each mention of a name on its line is in `name.to(...)`, so that nothing fails of it there."""
+        found = self._mentions(also.expression, also.file, also.line)
+        return bool(found) and all(
+            isinstance(up[0], ast.Attribute) and up[0].attr in MOVES and isinstance(up[1], ast.Call)
+            for up in found
+        )
+
+    def _called(self, row: Any) -> None:
+        """`self` is no operand of `self.pipe(x)` where `self.pipe` is an object: the object is."""
+        ups = self._mentions(row.expression, row.file, row.line)
+        if not ups or not all(
+            isinstance(up[0], ast.Attribute) and isinstance(up[1], ast.Call) and up[1].func is up[0]
+            for up in ups
+        ):
+            return
+        for value in self._anywhere(ast.unparse(ups[0][0])):
+            if not isinstance(value, types.MethodType | types.BuiltinMethodType | types.FunctionType | type):
+                self.broken.append(f"operand `{row.expression}` is only the owner of what is called")
+
+    def _mentions(self, expression: str, file: str, line: int) -> list[tuple[ast.AST, ast.AST]]:
+        """(parent, its parent) of each place on a line where an expression is read."""
+        try:
+            tree = ast.parse("\n".join(self.lines(file)))
+        except SyntaxError:
+            return []
+        parents = {child: up for up in ast.walk(tree) for child in ast.iter_child_nodes(up)}
+        return [
+            (parents[n], parents.get(parents[n], tree))
+            for n in ast.walk(tree)
+            if isinstance(n, ast.expr)
+            and n.lineno == line
+            and isinstance(getattr(n, "ctx", ast.Load()), ast.Load)
+            and ast.unparse(n) == _text(expression)
+        ]
+
+    def _anywhere(self, expression: str) -> list[Any]:
+        """What an expression is in the frames that can tell, innermost first."""
+        node, found = _parsed(expression), []
+        for frame in reversed(self.frames.frames if node is not None else []):
+            try:
+                found.append(look_up(node, frame)[0])  # type: ignore[arg-type]
+            except Unproven:
+                continue
+        return found
+
+    def _beside_culprit(self) -> int | None:
+        """How many others stand in the list or tuple in which the culprit does; None where it is in none."""
+        culprit = self.said.culprit
+        if culprit is None or culprit.file is None or culprit.line is None:
+            return None
+        for up, _ in self._mentions(culprit.expression, culprit.file, culprit.line):
+            if isinstance(up, ast.List | ast.Tuple):
+                return len(up.elts) - 1
+        return None
+
     # -- what the frames say ------------------------------------------------------------------------------
 
     def _holds(
@@ -309,7 +291,7 @@ class Check:
             return found[0] if found else None
         for value, exact in found:
             inside = devices_in(value)
-            true = inside == {device} if _is_tensor(value) else set(device.split(", ")) <= inside
+            true = inside == {device} if is_tensor(value) else set(device.split(", ")) <= inside
             if true:
                 return value, exact
         if any(devices_in(value) for value, _ in found):

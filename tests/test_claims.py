@@ -73,6 +73,58 @@ LIES = {
 }
 
 
+class Pipe:
+    def __call__(self, x: Any) -> Any:
+        return x * 2
+
+
+class Joined:
+    def __init__(self) -> None:
+        self.pipe = Pipe()
+
+    def run(self, x: Any, kept: list[Any]) -> Any:
+        for part in kept:
+            return self.pipe(torch.cat([x.to("cuda"), part]))
+        return None
+
+
+def joined() -> tuple[BaseException, Explanation]:
+    with whydevice.simulate_cuda():
+        try:
+            Joined().run(torch.ones(3), [torch.zeros(2)])
+        except RuntimeError as exc:
+            found = whydevice.explain(exc)
+            assert found is not None
+            return exc, found
+    raise AssertionError("nothing failed")
+
+
+def _at(said: Explanation, part: str, note: str) -> Explanation:
+    """The explanation with a place more, which says this of that part of the failing line."""
+    fails = said.trail[-1]
+    start = fails.source.index(part)
+    place = replace(fails, note=note, column=start, end_line=fails.line, end_column=start + len(part))
+    return replace(said, trail=(place, *said.trail))
+
+
+OF_A_LIST = {
+    "the others": lambda e: replace(e, headline="`part` is on cpu, but the other operands are on cuda:0"),
+    "also moved": lambda e: replace(e, also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
+    "the owner": lambda e: _row(e, expression="self"),
+    "kind of container": lambda e: replace(e, notes=("it is in the tuple `kept`",)),
+    "left on the CPU": lambda e: _at(e, 'x.to("cuda")', "on cpu here"),
+    "what is moved": lambda e: _at(e, 'x.to("cuda")', "moves `part`, but not `x`"),
+}
+
+
+@pytest.mark.parametrize("lie", OF_A_LIST)
+def test_a_lie_about_a_list_is_found(lie: str) -> None:
+    exc, said = joined()
+    assert said.culprit is not None and said.culprit.expression == "part"
+    assert claims.broken(exc, said) == []
+    assert claims.broken(exc, OF_A_LIST[lie](said))
+
+
 def test_a_true_explanation_passes(both: tuple[BaseException, Explanation]) -> None:
     exc, said = both
     assert said.certainty == "certain" and said.culprit is not None

@@ -73,7 +73,12 @@ def _page(name: str) -> None:
 
 def _check_target(options: Options) -> bytes:
     """The script's source, once all that could be wrong with the command line was looked at."""
-    source = b"" if options.script is None else run.read_script(options.script)
+    try:
+        source = b"" if options.script is None else run.read_script(options.script)
+    except run.NotRunnable as error:
+        if options.simulate_cuda is not None and (options.script or "").isdigit():
+            raise run.NotRunnable(f"{error}; the option is --simulate-cuda={options.script}") from None
+        raise
     if (options.fix or options.diff) and options.simulate_cuda is None and _launches(options):
         raise run.NotRunnable("under a launcher --fix and --diff need --simulate-cuda")
     if options.json not in (None, "-"):

@@ -158,9 +158,15 @@ def _other(evidence: Evidence) -> str | None:
         if one.value is not MISSING and (one.is_tensor or one.is_module) and evidence.wanted is not None:
             if one.device == evidence.wanted and not one.is_scalar:
                 return one.expression
-    return next(
-        (one.expression for one in evidence.leaves if one.inferred and one.device == evidence.wanted), None
-    )
+    inferred = [one for one in evidence.leaves if one.inferred and one.device == evidence.wanted]
+    if inferred:
+        return inferred[0].expression
+    # What a list or tuple in the call holds: named where it is the only one.
+    lists = [one for one in evidence.leaves if isinstance(one.node, ast.List | ast.Tuple)]
+    inside = [
+        p for one in lists for p in one.parts if p.device == evidence.wanted and (p.is_tensor or p.inferred)
+    ]
+    return inside[0].expression if len(inside) == 1 else None
 
 
 def place(node: ast.AST, scope: Scope, note: str = "") -> Place:

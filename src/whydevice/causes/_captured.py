@@ -76,9 +76,10 @@ def _holds(value: Any, tensor: Any) -> bool:
 def captured_finding(evidence: Evidence, found: Capture) -> Finding:
     wrong = evidence.wrong
     assert wrong is not None
+    made = "it" if found.name == wrong.expression else f"`{found.name}`"
     finding = Finding(
         culprit=wrong.expression,
-        headline=f"`{wrong.expression}` is on {wrong.device}: `{found.name}` was made from `{found.module}` before that was moved to {evidence.wanted}",
+        headline=f"`{wrong.expression}` is on {wrong.device}: {made} was made from `{found.module}` before that was moved to {evidence.wanted}",
         root_node=found.statement,
         root_scope=found.scope,
         root_note=f"taken from `{found.module}` while it was on {wrong.device}",

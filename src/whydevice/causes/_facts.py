@@ -20,7 +20,8 @@ class Unregistered:
 
     owner: Any
     attribute: str
-    kind: str  # list | dict | object
+    kind: str  # list | dict
+    container: str  # the name of the container's type
     expression: str  # what the user's frame calls the owner
     scope: Scope
 
@@ -46,7 +47,8 @@ def unregistered(evidence: Evidence, module: Any) -> Unregistered | None:
         for path, sub, attribute, held in values.plain_state(owner):
             if values.is_container(held) and _contains(held, module, 0):
                 kind = "dict" if issubclass(type(held), dict) else "list"
-                return Unregistered(sub, attribute, kind, f"{name}.{path}" if path else name, scope)
+                shown = f"{name}.{path}" if path else name
+                return Unregistered(sub, attribute, kind, values.type_name(held), shown, scope)
     return None
 
 

@@ -67,7 +67,7 @@ def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if call is not None:
                 mend = bound_mend(evidence, step, text_of_move(call, step.scope), after=call)
                 if mend is not None:
-                    mend.title = "move it like what stands beside it"
+                    mend.title = beside(call)
                     return mend
     for step in steps:
         mend = _beside_parameter(evidence, step) if step.kind == "parameter" and not step.path else None
@@ -210,9 +210,11 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
             return None
         sibling = step.scope.source.statement(after) if after is not None else None
         if sibling is not None and sibling in step.stmt.body:
+            assert after is not None and isinstance(after.func, ast.Attribute)
+            left = " and ".join(f"`{line.partition(' = ')[0]}`" for line in lines.split("\n"))
+            note = f"moves `{source.one_line(after.func.value)}`, but not {left}"
             made = edits.insert_after(source, sibling, lines)
-            note = "what stands beside it is moved here, this is not"
-            return Mend("move it like what stands beside it", made, sibling, step.scope, note=note)
+            return Mend(beside(after), made, sibling, step.scope, note=note)
         made = edits.insert_at_suite_start(source, step.stmt, lines)
         return Mend("move it at the head of the loop", made, step.stmt.target, step.scope)
     if step.kind == "assign" and step.path and isinstance(step.stmt, ast.Assign):
@@ -223,8 +225,13 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
     if step.kind == "loop" or not isinstance(step.node, ast.expr):
         return None
     if step.kind in ("use", "parameter"):
-        title = "move it where it is passed"
+        title = "move it where it is passed" if step.kind == "parameter" else "move it where it is used"
     return appended(step, text, title) or _whole(evidence, step, text)
+
+
+def beside(call: ast.Call) -> str:
+    """The title of a move that is written like another one near by."""
+    return f"move it as line {call.lineno} does"
 
 
 def _whole(evidence: Evidence, step: Step, text: str) -> Mend | None:
@@ -239,4 +246,4 @@ def _whole(evidence: Evidence, step: Step, text: str) -> Mend | None:
         return None
     insert = edits.insert_after if step.kind == "assign" else edits.insert_before
     made = insert(step.scope.source, statement, "\n".join(lines))
-    return Mend("move what it holds", made, statement, step.scope)
+    return Mend(f"move what `{name}` holds", made, statement, step.scope)

@@ -71,7 +71,7 @@ def after_move(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
     """Let the capture stand after the move: put one of the two on the other side, whichever is possible."""
     source = scope.source
     for below in (True, False):
-        title = "put it after the move" if below else "move the module before it is copied"
+        title = f"put {_lines(capture)} below the move" if below else "move the module before it is copied"
         try:
             if below:
                 made = edits.move_statement(source, capture, after=move)
@@ -82,6 +82,12 @@ def after_move(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:
         if made:
             return Mend(title, made, capture, scope)
     return None
+
+
+def _lines(statement: ast.stmt) -> str:
+    """`line 3`, `lines 3 to 5`."""
+    last = statement.end_lineno or statement.lineno
+    return f"line {last}" if last == statement.lineno else f"lines {statement.lineno} to {last}"
 
 
 def before_capture(scope: Scope, capture: ast.stmt, move: ast.stmt) -> Mend | None:

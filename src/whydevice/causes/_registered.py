@@ -29,8 +29,8 @@ def unregistered_finding(evidence: Evidence, kind: str) -> Finding | None:
         return None
     finding = Finding(
         culprit=leaf.expression,
-        headline=f"`{leaf.expression}` is on {evidence.wrong_device}: it is in the {kind} `self.{holder.attribute}`, which .to() does not reach",
-        root_note=f"a plain {kind}: .to() moves registered modules only",
+        headline=f"`{leaf.expression}` is on {evidence.wrong_device}: it is in the {holder.container} `self.{holder.attribute}`, which .to() does not reach",
+        root_note=f"a plain {holder.container}: .to() moves registered modules only",
     )
     _edit(evidence, holder, finding)
     return finding

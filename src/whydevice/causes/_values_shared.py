@@ -26,6 +26,7 @@ def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Fi
         together(evidence, mend)
         finding.mends.append(mend)
         finding.root_node, finding.root_scope = mend.node, mend.scope
+        finding.root_note = mend.note or note
         if not _at_end(evidence, mend):
             finding.certainty = "likely"  # where along its way it is best moved is a matter of judgement
     else:

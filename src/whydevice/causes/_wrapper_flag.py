@@ -63,7 +63,9 @@ def _switched(evidence: Evidence, test: ast.expr) -> Mend | None:
                 if given is not None
                 else edits.add_keyword(source, one.node, name, str(wanted))
             )
-            return Mend(f"say so with `{name}={wanted}`", made, one.node, one.scope)
+            return Mend(
+                f"keep the library from wrapping the model: `{name}={wanted}`", made, one.node, one.scope
+            )
     return None
 
 
@@ -113,7 +115,9 @@ def _marked(evidence: Evidence, test: ast.expr, wrapper: Any, owner: Any) -> Men
     if not names or built is None or statement is None or model is None:
         return None
     made = edits.insert_before(built.scope.source, statement, f"{model}.{names[0]} = True")
-    return Mend(f"mark the model with `{names[0]}`", made, statement, built.scope)
+    return Mend(
+        f"keep the library from wrapping the model: mark it with `{names[0]}`", made, statement, built.scope
+    )
 
 
 def _asks_attribute(test: ast.expr, name: str) -> bool:

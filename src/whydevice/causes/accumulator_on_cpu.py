@@ -60,7 +60,7 @@ def find(evidence: Evidence) -> Finding | None:
         culprit=text,
         root_node=root.node,
         root_scope=root.scope,
-        root_note=f"started here, on {wrong.device}; what is added to it is on {evidence.wanted}",
+        root_note=f"started here, on {wrong.device}; what goes into it is on {evidence.wanted}",
     )
     add_kept_mend(evidence, finding, root, kept)
     return finding

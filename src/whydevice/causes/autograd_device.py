@@ -73,10 +73,14 @@ def find(evidence: Evidence) -> Finding | None:
         finding.trail.append((result, scope, finding.root_note))
         finding.root_node, finding.root_note = made_at, "made here without device=, so on cpu"
         made = edits.add_keyword(scope.source, made_at, "device", f"{parameters[1].arg}.device")
-        finding.mends.append(Mend("make it where the gradient came from", made, made_at, scope))
+        finding.mends.append(
+            Mend("make it on the device of the gradient that comes in", made, made_at, scope)
+        )
     elif len(parameters) > 1 and not is_library(scope.source.path):
         made = edits.append_method(scope.source, result, f".to({parameters[1].arg}.device)")
-        finding.mends.append(Mend("return it where the gradient came from", made, result, scope))
+        finding.mends.append(
+            Mend("return it on the device of the gradient that comes in", made, result, scope)
+        )
     return finding
 
 
@@ -93,7 +97,7 @@ def _given(evidence: Evidence) -> Finding | None:
     """A gradient that was given to `backward()` or `grad()` (`gradient=`, `grad_outputs=`)."""
     if _ROOT_MESSAGE.search(evidence.error.message) is None or evidence.wanted == "cpu":
         return None
-    return value_finding(evidence, f"a gradient given on {evidence.wrong_device}")
+    return value_finding(evidence, f"on {evidence.wrong_device}, and given as a gradient")
 
 
 def _in_hook(evidence: Evidence) -> Finding | None:

@@ -1,6 +1,6 @@
 """What happened: a batch came out of a DataLoader and was used as it is.
 
-A DataLoader yields its batches on the CPU, whatever device the model is on.
+A DataLoader stacks what its dataset gives it, mostly tensors on the CPU. It does not know of the model.
 
 How to recognise it: the tensor is a target of a loop over a loader, and nothing moved it since.
 
@@ -34,7 +34,7 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if root is None or root.kind != "loader" or evidence.wanted == "cpu":
         return None
-    note = "a loader yields its batches on cpu"
+    note = f"a loader yields its batches on {evidence.wrong_device}"
     finding = value_finding(evidence, note, root)
     if finding is not None and finding.mends and not _at_loader(finding, root):
         finding.trail.append((root.node, root.scope, note))

@@ -39,11 +39,12 @@ from ..types import Edit
 from ._finding import Finding, Mend
 from ._mend import mend_value
 from ._objects import after_construction
-from ._values_shared import value_finding
+from ._values_shared import made_note, value_finding
 
 NAME = "cpu-table-indexed-by-cuda"
 TITLE = "a tensor on the CPU was indexed by a tensor on the GPU"
 ORDER = 45
+MADE = ("factory", "constructor")
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -59,10 +60,12 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if _moved_after(subscript, user, evidence):
         return None if _takes_device(evidence) else _store(evidence, subscript, user)
-    finding = value_finding(evidence, f"on cpu from here, and indexed by a tensor on {evidence.wanted}")
+    finding = value_finding(evidence, f"on cpu, and not moved to {evidence.wanted} here")
     kept = next((s for s in evidence.steps if s.kind == "attribute" and not values.is_module(s.owner)), None)
     after = after_construction(evidence, kept) if kept is not None else None
     root = evidence.root
+    if finding is not None and root is not None and root.kind in MADE and finding.root_node is root.node:
+        finding.root_note = made_note(root)
     if finding is not None and after is not None and root is not None and finding.root_node is not root.node:
         finding.mends, finding.root_node, finding.root_scope = [after], after.node, after.scope
         finding.root_note = f"nothing moved its tensors from {evidence.wrong_device}"
@@ -111,7 +114,7 @@ def _store(evidence: Evidence, subscript: ast.Subscript, user: Scope) -> Finding
             made += edits.append_method(user.source, node.slice, ".cpu()")
     if made:
         finding.mends.append(
-            Mend("index the store with an index on its side", tuple(made), subscript.slice, user)
+            Mend("index the store with a copy of the index on the CPU", tuple(made), subscript.slice, user)
         )
     return finding
 

@@ -62,9 +62,11 @@ def find(evidence: Evidence) -> Finding | None:
     )
     if here and not is_library(file) and is_regular_file(file):
         made = tuple(e for m in moves for e in edits.delete_method_call(scope.source, m))
-        finding.mends.append(
-            Mend("leave it on the CPU in the worker; the training loop moves the batch", made, here[0], scope)
-        )
+        mend = Mend("leave it on the CPU in the worker", made, here[0], scope)
+        if any(isinstance(source.parent(m), ast.Call | ast.keyword) for m in moves):
+            mend.applicability, mend.reason = "unsafe", "what it is passed to has to run on the CPU too"
+        finding.mends.append(mend)
+        finding.notes.append("The training loop has to move the batch then.")
     return finding
 
 

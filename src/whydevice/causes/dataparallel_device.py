@@ -194,7 +194,7 @@ def _left_behind(evidence: Evidence, wrapper: Any, path: str) -> Finding | None:
         culprit=text,
         headline=f"`{text}` is on {evidence.wrong_device}, but DataParallel runs its module from {evidence.wanted}",
         root=steps[-1] if len(steps) > 1 else None,
-        root_note=f"put on {evidence.wrong_device}",
+        root_note=f"on {evidence.wrong_device} here",
     )
     from ._mend import mend_value
 

@@ -99,4 +99,5 @@ def _without(made: UserCall) -> Mend | None:
         edit += edits.replace_node(source, given, text)
     if not edit:
         return None
-    return Mend("give device_ids only for a module on one GPU", edit, made.node, made.scope)
+    title = "give no device_ids" if _has_cuda() else "give device_ids only where there is a GPU"
+    return Mend(title, edit, made.node, made.scope)

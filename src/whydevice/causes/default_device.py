@@ -78,7 +78,7 @@ def _shuffled(evidence: Evidence) -> Finding | None:
     evidence.wanted, evidence.wrong_device, evidence.wrongs = wanted, found, []
     finding = Finding(
         culprit=text,
-        headline=f"`{text}` shuffles with a generator of {found}, but the default device is {wanted}",
+        headline=f"`{text}` shuffles with a generator on {found}, but the default device is {wanted}",
         root_node=call,
         root_scope=scope,
         root_note=f"given no generator, so it makes one on {found}",
@@ -87,7 +87,7 @@ def _shuffled(evidence: Evidence) -> Finding | None:
     name, imports = edits.torch_name(source, "torch", "Generator", call)
     device = anchors(scope, call, wanted, evidence.inference)[0].text
     added = edits.add_keyword(source, call, "generator", f"{name}(device={device})")
-    finding.mends.append(Mend("give it a generator of the default device", (*imports, *added), call, scope))
+    finding.mends.append(Mend("give it a generator on the default device", (*imports, *added), call, scope))
     return finding
 
 

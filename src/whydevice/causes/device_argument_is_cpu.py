@@ -6,7 +6,8 @@ How to recognise it: the way back from the failing operand ends at a factory cal
 
 Before:
 
-    schedule = Schedule(steps=100)                 # def __init__(self, steps, device="cpu")
+    # def __init__(self, steps, device="cpu"):
+    schedule = Schedule(steps=100)
 
 After:
 

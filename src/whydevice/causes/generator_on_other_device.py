@@ -55,7 +55,7 @@ def find(evidence: Evidence) -> Finding | None:
         headline=f"the generator `{leaf.expression}` is on {found}, but its tensor is on {wanted}",
         root_node=steps[-1].node,
         root_scope=steps[-1].scope,
-        root_note=f"a generator of {found}",
+        root_note=f"a generator on {found}",
     )
     made = _made(steps)
     if made is not None:
@@ -92,7 +92,7 @@ def _in_loader(evidence: Evidence, wanted: str, found: str) -> Finding | None:
     where = _made(steps)
     if where is not None and not _given_elsewhere(given, scope):
         finding.root_node, finding.root_scope = where
-        finding.root_note = f"a generator of {found}"
+        finding.root_note = f"a generator on {found}"
         mend = _mend(evidence, *where)
     else:
         mend = _own_generator(evidence, given, scope)
@@ -122,7 +122,7 @@ def _own_generator(evidence: Evidence, given: ast.expr, scope: Scope) -> Mend | 
     made = edits.replace_node(source, given, f"{name}({where})")
     reason = "the other generator stays as it is for the other calls; this one has a seed of its own"
     return Mend(
-        f"give it a generator of {evidence.wanted}", (*imports, *made), given, scope, "unsafe", reason
+        f"give it a generator on {evidence.wanted}", (*imports, *made), given, scope, "unsafe", reason
     )
 
 

@@ -44,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     written = _written(step.node)
     call, scope = step.node, step.scope
-    said = f"`{scope.source.one_line(written if written is not None else call)}`"
+    said = f"`{scope.source.one_line(written)}`" if written is not None else "`.cuda()`"
     does = "names that GPU" if written is not None else "takes the current GPU"
     finding = Finding(
         certainty="certain" if evidence.wrong.proven and evidence.direction else "likely",
@@ -52,7 +52,9 @@ def find(evidence: Evidence) -> Finding | None:
         headline=f"`{evidence.wrong.expression}` is on {evidence.wrong_device}, because {said} {does}; the rest is on {evidence.wanted}",
         root_node=call,
         root_scope=scope,
-        root_note=f"{said} is {evidence.wrong_device} here",
+        root_note=f"{said} is {evidence.wrong_device} here"
+        if written is not None
+        else f"moves to the current GPU, {evidence.wrong_device}",
     )
     mend = _mend(evidence, call, written, scope)
     if mend is not None:

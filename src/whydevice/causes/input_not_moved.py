@@ -42,7 +42,8 @@ def find(evidence: Evidence) -> Finding | None:
     if finding is not None and root is not None and root.kind in ("factory", "constructor") and root.editable:
         if finding.root_node is not root.node:
             finding.trail.append((root.node, root.scope, made_note(root)))
-            finding.root_note = f"not moved to {evidence.wanted} here"
+            said = finding.mends[0].note if finding.mends else ""
+            finding.root_note = said or f"not moved to {evidence.wanted} here"
     if finding is not None and (root is None or root.kind not in MADE):
         finding.certainty = "likely"  # that it is an input is what is left, not what was seen
     return finding

@@ -116,7 +116,9 @@ def _placed(evidence: Evidence, one: UserCall, made: Any, sides: tuple[str, str]
     evidence.wanted = wanted
     if isinstance(one.statement(), ast.Expr):
         return None
-    mend = appended_move(evidence, one.node, one.scope, "move what the library put in")
+    mend = appended_move(
+        evidence, one.node, one.scope, f"move the model after {one.package} has put its parts in"
+    )
     target = one.target()
     held = one.scope.source.one_line(target if target is not None else one.node.func)
     return Finding(
@@ -205,10 +207,11 @@ def _finding(
     what = f"has tensors on {wrong}" if holds else f"made a tensor on {wrong}"
     if made is MISSING:
         seen = text
+    told = "it" if seen == text else f"`{text}`"
     finding = Finding(
         certainty=certainty,
         culprit=seen,
-        headline=f"`{seen}` {what}: `{text}` was not told the device, and {wanted} is in use",
+        headline=f"`{seen}` {what}: {told} was not told the device, and {wanted} is in use",
         root_node=one.node,
         root_scope=one.scope,
         root_note=f"`{name}` was not passed, so {one.package} chose {wrong}",

@@ -6,7 +6,7 @@ library's own code, without a device.
 Before and after: nothing in your code is wrong. Pass the value that the library would make by itself, run this part
 where the library makes its tensors, or use a version in which it is mended.
 
-Unsafe: a library's own file is never edited.
+Neither safe nor unsafe: no edit is offered, as a library's own file is never changed.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def find(evidence: Evidence) -> Finding | None:
     reason = f"{title} ({where}); your arguments are all on {evidence.wanted}."
     if argument is not None:
         reason += f" Pass a tensor on {evidence.wanted} instead of None for `{text}`, or use a version that makes it there."
+    elif values.is_module(try_evaluate(given, user)):
+        reason += f" Use a version of {name} that makes it there."
     else:
         reason += f" Run this call before the move to {evidence.wanted}, or use a version of {name} that makes it there."
     return Finding(
@@ -59,7 +61,6 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=user,
         root_note=f"the library makes a tensor on {evidence.wrong_device} in here",
         mends=[Mend("work around the library", (), evidence.node, user, "manual", reason)],
-        notes=[f"{name}: {where}"],
         trail=[(made.node, made.scope, f"made on {evidence.wrong_device} by {name}")],
     )
 

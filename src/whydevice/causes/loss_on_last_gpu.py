@@ -140,7 +140,7 @@ def _finding(evidence: Evidence, place: tuple[Argument, Scope], wanted: str, wro
         return finding
     for other in _other_targets(evidence, argument, wrong):
         made += edits.append_method(scope.source, other.node, f".to({device})")
-    finding.mends.append(Mend("move the target to the output", made, argument.node, scope))
+    finding.mends.append(Mend("move the target to the GPU of the output", made, argument.node, scope))
     return finding
 
 

@@ -14,7 +14,7 @@ After:
 
     self.table = nn.Parameter(torch.empty(n, d, device="cpu"))
 
-Unsafe: it then has data, of any value, until it is loaded or initialised. `.to()` cannot help: there is nothing to move.
+Unsafe: it then has the values that it is made with (those of `torch.empty` are arbitrary), until it is loaded or initialised. `.to()` cannot help: there is nothing to move.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def find(evidence: Evidence) -> Finding | None:
     anchor = best_anchor(evidence, scope, literal) if wanted != "cpu" else None
     text = anchor.text if anchor is not None and anchor.rank == NAMED else f'"{wanted}"'
     made = edits.replace_node(scope.source, literal, text)
-    reason = "it then has data of any value, until it is loaded or initialised"
+    reason = "it then has the values that it is made with, until it is loaded or initialised"
     finding.mends.append(Mend("make it where it can have data", made, literal, scope, "unsafe", reason))
     return finding
 

@@ -63,7 +63,9 @@ def find(evidence: Evidence) -> Finding | None:
         culprit=expression,
         headline=f"`{expression}` is on {evidence.wrong_device}, but the module it belongs to is on {evidence.wanted}",
         root=assigned or built,
-        root_note="put in here, after the rest was moved" if late else "this part stayed behind",
+        root_note="put in here, after the rest was moved"
+        if late
+        else f"made here, on {evidence.wrong_device}",
     )
     if late and mend is not None and assigned is not None and assigned.extra.get("outside"):
         mend = _at_assignment(evidence, assigned) or mend

@@ -11,7 +11,9 @@ Before:
 
 After:
 
-    self.branches = nn.ModuleDict({"p3": nn.Conv2d(8, 8, 3), "p4": nn.Conv2d(8, 8, 3)})
+    self.branches = nn.ModuleDict(
+        {"p3": nn.Conv2d(8, 8, 3), "p4": nn.Conv2d(8, 8, 3)}
+    )
 
 Unsafe, as it changes more than the device: `state_dict()` gets entries for these modules, so that an older checkpoint
 loads with `strict=False` only, and an optimizer made from `parameters()` trains them from now on. The keys have to be

@@ -85,13 +85,17 @@ def _elsewhere(name: str, part: Any, device: object) -> Iterator[tuple[str, Any,
 
 def _finding(scope: Scope, call: ast.Call, part: str, wanted: str, actual: str) -> Finding:
     text = scope.source.one_line(moved(call))
-    which = f"its part {part!r}" if part else "it"
+    spread = (
+        f"spread over devices and then moved: its part `{part}`"
+        if part
+        else "placed by a device map and then moved: it"
+    )
     finding = Finding(
         culprit=text,
-        headline=f"`{text}` was spread over devices and then moved: {which} belongs on {wanted} and is on {actual}",
+        headline=f"`{text}` was {spread} belongs on {wanted} and is on {actual}",
         root_node=call,
         root_scope=scope,
-        root_note="moves a model that its device map has placed already",
+        root_note="moves what a device map has placed already",
     )
     statement = scope.source.statement(call)
     source = scope.source

@@ -1,6 +1,6 @@
 """What happened: NumPy, or a library built on it, was handed a tensor on the GPU.
 
-NumPy reads memory of the CPU only. `np.array(t)`, `plt.plot(t)`, `sklearn` metrics, `t.numpy()` and arithmetic between
+NumPy reads CPU memory only. `np.array(t)`, `plt.plot(t)`, `sklearn` metrics, `t.numpy()` and arithmetic between
 an array and a tensor all end in the same message.
 
 How to recognise it: `TypeError: can't convert cuda:0 device type tensor to numpy`.
@@ -48,7 +48,7 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _of_leaf(leaf: Leaf, evidence: Evidence) -> Finding:
     finding = Finding(
-        headline=f"`{leaf.expression}` is on {leaf.device}, but NumPy reads memory of the cpu only",
+        headline=f"`{leaf.expression}` is on {leaf.device}, but NumPy reads CPU memory only",
         culprit=leaf.expression,
         root_node=leaf.node,
         root_scope=leaf.scope,
@@ -79,7 +79,7 @@ def _of_container(leaf: Leaf, evidence: Evidence) -> Finding:
     evidence.wrong_device = next(h.device for h in leaf.held if h.device != "cpu")
     steps = evidence.trace(leaf.node, leaf.scope)
     finding = Finding(
-        headline=f"`{leaf.expression}` holds tensors on {evidence.wrong_device}, but NumPy reads memory of the cpu only",
+        headline=f"`{leaf.expression}` holds tensors on {evidence.wrong_device}, but NumPy reads CPU memory only",
         culprit=leaf.expression,
         root_node=leaf.node,
         root_scope=leaf.scope,
@@ -98,5 +98,8 @@ def _of_container(leaf: Leaf, evidence: Evidence) -> Finding:
         made = edits.append_method(item.scope.source, item.node, text)
         finding.root_node, finding.root_scope = item.node, item.scope
         finding.root_note = "put in here as it is, on the GPU"
-        finding.mends.append(Mend("keep the items on the CPU", made, item.node, item.scope))
+        title = (
+            "keep numbers instead of tensors on the GPU" if text == ".item()" else "keep the items on the CPU"
+        )
+        finding.mends.append(Mend(title, made, item.node, item.scope))
     return finding

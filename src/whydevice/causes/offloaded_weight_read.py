@@ -97,7 +97,10 @@ def _mends(evidence: Evidence, node: ast.Attribute, scope: Scope, module: Any) -
     )
     if evidence.user is None or not _editable(scope):
         return [manual]
-    made = _device_read(evidence, node, scope, module) or _called(evidence, node, scope, module)
+    made = _device_read(evidence, node, scope, module)
+    if made:
+        return [Mend("name the device on which the module runs", made, node, scope)]
+    made = _called(evidence, node, scope, module)
     return [Mend("call the module, which loads its weight", made, node, scope)] if made else [manual]
 
 

@@ -55,7 +55,7 @@ def find(evidence: Evidence) -> Finding | None:
             root_node=item,
             root_scope=scope,
             root_note="collected here, now from one GPU, now from another",
-            mends=[Mend("bring the results together", made, item, scope)],
+            mends=[Mend(f"move each result to {target}", made, item, scope)],
         )
     return None
 

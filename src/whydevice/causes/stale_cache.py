@@ -165,7 +165,9 @@ def _returned(evidence: Evidence, wrong: Wrong) -> Finding | None:
             finding.mends.append(mend)
         root = evidence.root
         if root is not None and root.kind in ("factory", "constructor") and root.scope.node is entered.node:
-            finding.trail.append((root.node, root.scope, f"made here, on {evidence.wrong_device}, and kept"))
+            finding.trail.append(
+                (root.node, root.scope, f"made here, on {evidence.wrong_device}; what comes of it is kept")
+            )
         return finding
     return None
 

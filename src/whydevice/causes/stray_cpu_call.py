@@ -12,7 +12,8 @@ After:
     hidden = encoder(x)
     logits = head(hidden)
 
-Unsafe: the same value may be wanted on the CPU elsewhere (for NumPy, or to save memory).
+Unsafe where the call is taken away: the same value may be wanted on the CPU elsewhere (for NumPy, or to save memory).
+Where the result is moved again for its use, the fix is safe.
 """
 
 from __future__ import annotations

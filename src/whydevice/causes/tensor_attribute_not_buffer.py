@@ -55,7 +55,7 @@ def find(evidence: Evidence) -> Finding | None:
     if not step.extra.get("container") and not _while_constructed(evidence, step):
         return None
     finding = Finding(
-        headline=f"`{_text(evidence, step)}` is on {evidence.wrong_device}: it is a plain attribute, and .to() moves parameters and buffers only",
+        headline=f"`{_text(evidence, step)}` is on {evidence.wrong_device}: it is {_which(evidence, step)}, and .to() moves parameters and buffers only",
         root_node=step.stmt,
         root_scope=step.scope,
         root_note="a plain attribute: .to() moves parameters and buffers only",
@@ -123,11 +123,17 @@ def _in_container(evidence: Evidence) -> Finding | None:
         mend = _moved_at_use(evidence)
     elif mend is not None:
         together(evidence, mend)
+    kind = values.type_name(step.value) if values.is_container(step.value) else "container"
+    kept = (
+        f"in the {kind} `self.{step.name}`"
+        if wrong.expression != f"self.{step.name}"
+        else f"in a plain {kind}"
+    )
     return Finding(
-        headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is kept in the container `self.{step.name}`, and .to() moves parameters and buffers only",
+        headline=f"`{wrong.expression}` is on {evidence.wrong_device}: it is kept {kept}, and .to() moves parameters and buffers only",
         root_node=step.stmt,
         root_scope=step.scope,
-        root_note="tensors in a plain container: .to() does not reach them",
+        root_note=f"tensors in a plain {kind}: .to() does not reach them",
         mends=[mend] if mend is not None else [],
     )
 
@@ -153,7 +159,7 @@ def _moved_at_use(evidence: Evidence) -> Mend | None:
     moved = f"t{text} for t in {leaf.scope.source.one_line(leaf.node)}"
     whole = f"tuple({moved})" if type(leaf.value) is tuple else f"[{moved}]"
     made = edits.replace_node(leaf.scope.source, leaf.node, whole)
-    return Mend("move what it holds where it is used", made, leaf.node, leaf.scope)
+    return Mend("move its tensors where they are used", made, leaf.node, leaf.scope)
 
 
 def _holds(step: Step) -> bool:
@@ -165,6 +171,13 @@ def _holds(step: Step) -> bool:
 def _text(evidence: Evidence, step: Step) -> str:
     wrong = evidence.wrong
     return wrong.leaf.expression if wrong is not None else step.name
+
+
+def _which(evidence: Evidence, step: Step) -> str:
+    """The attribute in words: by its name and class where the operand has another name."""
+    if _text(evidence, step).endswith(f".{step.name}"):
+        return "a plain attribute"
+    return f"the plain attribute `{step.name}` of {values.type_name(step.owner)}"
 
 
 def _is_plain(step: Step) -> bool:

@@ -15,7 +15,7 @@ After:
     noise = torch.randn(x.size(0), 16, device=x.device)
     return decoder(x + noise)
 
-Safe: the same values' shape and dtype, made where they are used. A seeded random tensor gets other numbers from the
+Safe: the same shape and dtype, made where it is used. A seeded random tensor gets other numbers from the
 GPU's generator than from the CPU's.
 """
 
@@ -44,5 +44,6 @@ def find(evidence: Evidence) -> Finding | None:
         return None  # made on the CPU as it should be, and handed on without a move: another cause
     if finding is not None and root.editable and finding.root_node is not root.node:
         finding.trail.append((root.node, root.scope, note))
-        finding.root_note = f"not moved to {evidence.wanted} here"
+        said = finding.mends[0].note if finding.mends else ""
+        finding.root_note = said or f"not moved to {evidence.wanted} here"
     return finding

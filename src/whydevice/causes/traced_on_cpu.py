@@ -1,7 +1,7 @@
 """What happened: a module was traced on the CPU and moved afterwards. A trace keeps the devices that it saw as constants.
 
-How to recognise it: the error comes out of the TorchScript interpreter, the traced module and its input are on the
-GPU, and `torch.jit.trace` ran before the move.
+How to recognise it: the traced module and its input are on the GPU, and `torch.jit.trace` or `fx.symbolic_trace` ran
+before the move.
 
 Before:
 

@@ -45,7 +45,7 @@ def find(evidence: Evidence) -> Finding | None:
         culprit=wrong.expression,
         root_node=node,
         root_scope=wrong.leaf.scope,
-        root_note=f"comes from {wrong.device}, goes to {evidence.wanted}",
+        root_note=f"on {wrong.device}, used on {evidence.wanted}",
     )
     each = _of_the_module(evidence, wrong)
     text = f".to({each})" if each is not None else move_text(evidence, wrong.leaf.scope, node)

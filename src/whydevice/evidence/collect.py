@@ -13,7 +13,7 @@ from . import values
 from .calls import live_scopes
 from .frames import LiveFrame, forget_locals, joined, live_frames, locate
 from .infer import NOT_A_TENSOR, Inference, canonical
-from .operands import Held, Leaf, flat, leaves, match
+from .operands import Held, Leaf, flat, leaves, match, unmoved
 from .origins import Tracer
 from .scopes import MISSING, Scope
 from .signatures import names_of
@@ -352,7 +352,7 @@ def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
             continue
         parts = [
             p
-            for p in flat(one.parts)
+            for p in unmoved(one, evidence.wanted)
             if is_wrong(p.device)
             and p.value is not MISSING
             and (p.is_tensor or p.is_module)
@@ -366,7 +366,7 @@ def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
         elif parts:
             found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
         elif is_wrong(one.device):
-            inner = [p for p in flat(one.parts) if is_wrong(p.device)]
+            inner = [p for p in unmoved(one, evidence.wanted) if is_wrong(p.device)]
             chosen = inner[-1] if inner and not isinstance(one.node, ast.Call | ast.Attribute) else one
             found.append(Wrong(chosen, None, one.device or "", proven=False))
     known = [one for one in evidence.leaves if one.device not in (None, NOT_A_TENSOR)]

@@ -255,6 +255,8 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
     held = try_evaluate(node.func, scope)
     if values.is_module(held):
         found.append((node.func, "module", ""))
+    elif isinstance(node.func, ast.Attribute) and _is_kept_callable(held):
+        found.append((node.func, "function", ""))
     elif isinstance(node.func, ast.Attribute):
         base = try_evaluate(node.func.value, scope)
         if not _is_namespace(base):
@@ -275,6 +277,11 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
     return found
 
 
+def _is_kept_callable(value: Any) -> bool:
+    """Whether a called attribute is an object that is called (`self.pipeline(x)`), rather than a method."""
+    return value is not MISSING and not values.is_class(value) and class_module(type(value)) not in OF_PYTHON
+
+
 def _is_namespace(value: Any) -> bool:
     return type(value) is types.ModuleType or values.is_class(value)
 
@@ -284,6 +291,16 @@ def flat(found: list[Leaf]) -> Iterator[Leaf]:
     for one in found:
         yield one
         yield from flat(one.parts)
+
+
+def unmoved(one: Leaf, wanted: str | None) -> Iterator[Leaf]:
+    """The parts of an expression whose value is gone, but for those of a part that is where it is wanted: they were
+    moved there, or that part's own operation would have failed."""
+    if one.value is MISSING and one.device == wanted:
+        return
+    for part in one.parts:
+        yield part
+        yield from unmoved(part, wanted)
 
 
 def match(tensor: Any, found: list[Leaf]) -> tuple[Leaf, Held] | None:

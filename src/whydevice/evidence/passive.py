@@ -196,7 +196,7 @@ def shown_key(key: object) -> str:
     if type(key) is int and abs(key) < 10**9:
         return f"[{key}]"
     if type(key) is str and len(key) <= 40 and _NAME_LIKE.fullmatch(key):
-        return f"[{key!r}]"
+        return f'["{key}"]'
     return "[...]"
 
 
