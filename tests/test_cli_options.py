@@ -80,6 +80,7 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
     assert "not Python" in _one_line(why("bytes.py", cwd=tmp_path))
     assert "No module named" in _one_line(why("-m", "no.such.module", cwd=tmp_path))
     assert "no_such_module" in _one_line(why("-m", "no_such_module", cwd=tmp_path))
+    assert "--simulate-cuda=2" in _one_line(why("--simulate-cuda", "2", "ran.py", cwd=tmp_path))
     assert "did you mean --fix" in _one_line(why("--fxi", "ran.py", cwd=tmp_path))
     assert "cannot write" in _one_line(why("--json", "no/such/out.json", "ran.py", cwd=tmp_path))
     assert "cannot write" in _one_line(why("--json", "folder", "ran.py", cwd=tmp_path))

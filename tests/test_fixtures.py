@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from contract import problems
 from cuda_records import copied
 from fixture_cases import (
     ROOT,
@@ -132,6 +133,12 @@ def test_explained_as_the_fixture_says(case: Case, runs: Runs, request: pytest.F
 def test_every_claim_holds(case: Case | NearMiss, runs: Runs) -> None:
     run = runs.explained(case)
     assert not run.broken, report_of(run.result.stderr)
+
+
+@each_case
+def test_json_is_the_contract(case: Case, runs: Runs) -> None:
+    document = {"schema": 1, "explanations": runs.explained(case).explanations}
+    assert problems(document, str(runs.scratch / case.id.replace("/", "__") / "run")) == []
 
 
 @each_case
