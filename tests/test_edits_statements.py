@@ -255,6 +255,10 @@ MOVES = [
     # What stands in between is needed, or needs it.
     ("o = O()\nd = D()\nm.to(d)\n", 2, "before", 0, None),
     ("o = O()\no.step()\nm.cuda()\n", 0, "after", 2, None),
+    ("s.o = O()\ns.d = D()\ns.m.to(s.d)\n", 2, "before", 0, None),
+    ("s.c = C()\nx\ns.m.to(s.c.d)\n", 2, "before", 0, None),
+    ("s.o = O()\ns.o.step()\nm.cuda()\n", 0, "after", 2, None),
+    ("s.o = O()\ns.d = D()\ns.m.to(s.d)\n", 0, "after", 2, "s.d = D()\ns.m.to(s.d)\ns.o = O()\n"),
 ]
 
 

@@ -11,7 +11,8 @@ from ..evidence.collect import Evidence
 from ..evidence.operands import held_tensors
 from ..evidence.scopes import Scope, own_nodes, position
 from ._finding import Finding
-from ._order import before_capture, move_statements, moved, same_block, state_sources, user_scopes, value_now
+from ._order import before_capture, move_statements, moved, same_block, state_sources, value_now
+from ._user_calls import every_scope
 
 
 @dataclass
@@ -34,7 +35,7 @@ def capture(evidence: Evidence) -> Capture | None:
     tensor = wrong.tensor
     if not (values.is_tensor(tensor) or values.is_module(tensor)):
         return None
-    for scope in user_scopes(evidence, []):
+    for scope in every_scope(evidence):
         for call, move in move_statements(evidence, scope):
             module = moved(call)
             held = value_now(module, scope)

@@ -64,6 +64,20 @@ def names_read(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load | ast.Del)}
 
 
+def attributes_bound(node: ast.AST) -> set[str]:
+    """The attributes, as they are written (`self.device`), that a statement assigns."""
+    return {ast.unparse(n) for n in _own_scope(node) if isinstance(n, ast.Attribute) and _stores(n)}
+
+
+def attributes_read(node: ast.AST) -> set[str]:
+    """The attributes that a statement reads: of `self.cfg.device` both that and `self.cfg`."""
+    return {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and not _stores(n)}
+
+
+def _stores(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
 def _own_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those below it that belong to the same scope.
 

@@ -8,7 +8,7 @@ import re
 from ..source import EditError, Source
 from ..types import Edit
 from .layout import header_end, indentation, layout, on_header_line, suite_of
-from .scope import binds, names_bound, names_read
+from .scope import attributes_bound, attributes_read, binds, names_bound, names_read
 
 _TYPE_COMMENT = re.compile(r"[ \t\f]*#\s*type:")
 
@@ -113,8 +113,8 @@ def move_statement(
 ) -> tuple[Edit, ...]:
     """Move a statement, with the comments directly above it, before or after another one of the same block.
 
-    Nothing to do when it stands on the wanted side already. Raises EditError when a name that it needs is
-    bound in between, or when a name that it binds is read in between.
+    Nothing to do when it stands on the wanted side already. Raises EditError when a name or attribute that it
+    needs is bound in between, or when one that it binds is read in between.
     """
     target = after or before
     if target is None or (after is not None and before is not None):
@@ -151,11 +151,9 @@ def move_statement(
 
 def _check_order(statement: ast.stmt, passed: list[ast.stmt], upwards: bool) -> None:
     for other in passed:
-        clash = (
-            names_read(statement) & names_bound(other)
-            if upwards
-            else names_bound(statement) & names_read(other)
-        )
+        binding, reading = (other, statement) if upwards else (statement, other)
+        clash = names_read(reading) & names_bound(binding)
+        clash |= attributes_read(reading) & attributes_bound(binding)
         if clash:
             name = min(clash)
             raise EditError(
