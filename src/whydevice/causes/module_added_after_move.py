@@ -1,7 +1,8 @@
-"""What happened: a library's function put new modules (adapters, LoRA layers) into a model that had been moved already.
+"""What happened: a function, a library's or your own, put new modules (adapters, LoRA layers) into a model that had been
+moved already.
 
-How to recognise it: parameters in the library's own module class are on the CPU, the rest of the model is on the GPU,
-and a call of that library's function on the model stands below the model's `.to(device)`.
+How to recognise it: parameters of one module class are on the CPU, the rest of the model is on the GPU, and a call on
+the model, of the function that makes such modules, stands below the model's `.to(device)`.
 
 Before:
 
@@ -37,15 +38,19 @@ from ._moves import suite_of, text_of_move
 from ._order import move_statements, moved, user_scopes, value_now
 
 NAME = "module-added-after-move"
-TITLE = "a library put modules into a model that was moved before"
+TITLE = "modules were put into a model that was moved before"
 ORDER = 44
 
 
 def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
-    if wrong is None or not values.is_module(wrong.leaf.value):
+    if wrong is None:
         return None
     part = wrong.held.owner if wrong.held is not None else wrong.leaf.value
+    if not values.is_module(wrong.leaf.value):
+        part = _owner(wrong.leaf.value, wrong.leaf.scope.receiver)
+    if part is None:
+        return None
     for scope in user_scopes(evidence, []):
         for call, move in move_statements(evidence, scope):
             model = _model(call, move)
@@ -55,10 +60,18 @@ def find(evidence: Evidence) -> Finding | None:
             kind = _added_class(held, part)
             if kind is None:
                 continue
-            added = _additions(scope, move, ast.unparse(model), class_module(kind).partition(".")[0])
+            added = _additions(scope, move, ast.unparse(model), kind)
             if len(added) == 1 and (_makes(added[0], scope, kind) or not _assigned(scope, move, model)):
                 return _finding(evidence, scope, call, move, added[0], ast.unparse(model), kind)
     return None
+
+
+def _owner(tensor: Any, receiver: Any) -> Any:
+    """The module whose method failed, where the tensor is a parameter of its own."""
+    own = (
+        values.lookup(values.instance_dict(receiver), "_parameters", {}) if values.is_module(receiver) else {}
+    )
+    return receiver if any(held is tensor for _, held in values.named(own)) else None
 
 
 def _added_class(model: Any, owner: Any) -> type | None:
@@ -79,8 +92,10 @@ def _model(call: ast.Call, move: ast.stmt) -> ast.expr:
     return move.targets[0] if made and isinstance(move, ast.Assign) else moved(call)
 
 
-def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[ast.Expr | ast.Assign]:
-    """The statements below the move that give the model to a function of this package."""
+def _additions(scope: Scope, move: ast.stmt, model: str, kind: type) -> list[ast.Expr | ast.Assign]:
+    """The statements below the move that give the model to a function of the library that has the class of the
+    modules, or to one of the user's own that makes such modules."""
+    package = class_module(kind).partition(".")[0]
     found: list[ast.Expr | ast.Assign] = []
     for statement in suite_of(scope, move):
         if (
@@ -95,7 +110,7 @@ def _additions(scope: Scope, move: ast.stmt, model: str, package: str) -> list[a
         function = try_evaluate(call.func, scope)
         if type(function) is not types.FunctionType or function_module(function).partition(".")[0] != package:
             continue
-        if not is_library(function.__code__.co_filename):
+        if not is_library(function.__code__.co_filename) and not _makes(statement, scope, kind):
             continue
         if any(ast.unparse(a) == model for a in call.args):
             found.append(statement)
@@ -145,15 +160,22 @@ def _mend(
 ) -> Mend | None:
     """Put them in before the move; where the move is part of another statement, move the model again."""
     source = scope.source
-    if ast.unparse(moved(call)) == model:
+    block = suite_of(scope, move)
+    between = block[block.index(move) + 1 : block.index(added)]
+    used = model.partition(".")[0]
+    if ast.unparse(moved(call)) == model and not any(_names(s, used) for s in between):
         try:
             made = edits.move_statement(source, added, before=move)
             return Mend("put them in before the move", made, added, scope)
         except edits.EditError:
             pass
     given = {n.id for a in [*call.args, *call.keywords] for n in ast.walk(a) if isinstance(n, ast.Name)}
-    block = suite_of(scope, move)
     if any(given & names_bound(s) for s in block[block.index(move) : block.index(added) + 1]):
         return None
     made = edits.insert_after(source, added, f"{model}{text_of_move(call, scope)}")
     return Mend("move the model again, with what was put in", made, added, scope)
+
+
+def _names(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement names the model: it may freeze or change what the model holds at that point."""
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(statement))
