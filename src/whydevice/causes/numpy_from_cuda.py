@@ -20,11 +20,14 @@ back into a loss, compute it with torch instead of NumPy; the fix is then marked
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
 from ..evidence.operands import Leaf, flat
+from ..evidence.passive import exactly
 from ._facts import requires_grad
 from ._finding import Finding, Mend
 
@@ -43,7 +46,35 @@ def find(evidence: Evidence) -> Finding | None:
     if held:
         return _of_container(held[0], evidence)
     unknown = [one for one in flat(evidence.leaves) if one.inferred and one.device not in (None, "cpu")]
-    return _of_leaf(unknown[-1], evidence) if unknown else None
+    if not unknown:
+        return None
+    items = _items_of(unknown[-1])
+    return _of_items(unknown[-1], items) if items is not None else _of_leaf(unknown[-1], evidence)
+
+
+def _items_of(leaf: Leaf) -> list[Any] | None:
+    """What the list holds that a leaf is a slice of (`losses[-10:]`); None where it is no such slice."""
+    if not (isinstance(leaf.node, ast.Subscript) and isinstance(leaf.node.slice, ast.Slice)):
+        return None
+    held = try_evaluate(leaf.node.value, leaf.scope)
+    return [item for _, item in values.items(held)] if type(held) in (list, tuple) else None
+
+
+def _of_items(leaf: Leaf, items: list[Any]) -> Finding:
+    """A list has no `.cpu()`: its numbers are read one by one, where they are numbers."""
+    finding = Finding(
+        headline=f"`{leaf.expression}` holds tensors on {leaf.device}, but NumPy reads memory of the cpu only",
+        culprit=leaf.expression,
+        root_node=leaf.node,
+        root_scope=leaf.scope,
+        root_note="NumPy cannot read its items",
+    )
+    numbers = all(exactly(one, int, float) or values.shape_of(one) == () for one in items)
+    if numbers and isinstance(leaf.node, ast.expr):
+        text = f"[float(each) for each in {leaf.scope.source.one_line(leaf.node)}]"
+        made = edits.replace_node(leaf.scope.source, leaf.node, text)
+        finding.mends.append(Mend("hand NumPy the numbers", made, leaf.node, leaf.scope))
+    return finding
 
 
 def _of_leaf(leaf: Leaf, evidence: Evidence) -> Finding:
