@@ -150,7 +150,7 @@ def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: S
         issubclass(kind, tuple) and values.class_attribute(kind, "_make") is not None
     ):
         return _row_move(name, kind, items, wrong, text)
-    if values.class_attribute(kind, "__dataclass_fields__") and not _frozen(kind):
+    if values.class_attribute(kind, "__dataclass_fields__") and not frozen(kind):
         own = values.instance_dict(held)
         fields = [k for k, v in own.items() if _wrong(evidence, v) and not on_host(k, v)]
         return [f"{name}.{k} = {name}.{k}{text}" for k in fields] or None
@@ -175,7 +175,7 @@ def _wrong(evidence: Evidence, held: Any) -> bool:
     return values.is_tensor(held) and values.device_of(held) == evidence.wrong_device
 
 
-def _frozen(kind: type) -> bool:
+def frozen(kind: type) -> bool:
     return bool(getattr(values.class_attribute(kind, "__dataclass_params__"), "frozen", False))
 
 

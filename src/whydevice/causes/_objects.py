@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from typing import Any
 
 from .. import edits
-from ..evidence import values
+from ..evidence import attributes, values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import MISSING, bindings_of
+from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.steps import Step
+from ._batches import frozen
 from ._finding import Mend
 from ._moves import move_text
+from ._order import method_scopes
 
 MOST_MOVED = 6
 
 
 def after_construction(evidence: Evidence, step: Step) -> Mend | None:
     """Below the line that made the object, move all of its tensors that are on the wrong device."""
-    if step.owner is MISSING or values.is_module(step.owner):
+    if step.owner is MISSING or values.is_module(step.owner) or frozen(type(step.owner)):
         return None
     names = [
         name
         for name, held in values.named(values.instance_dict(step.owner))
         if values.is_tensor(held) and values.device_of(held) == evidence.wrong_device and name.isidentifier()
     ]
+    if not 0 < len(names) <= MOST_MOVED:
+        return None
+    for name, statement, scope in [*_locals(evidence, step.owner), *_attributes(evidence, step.owner)]:
+        below = Step("assign", statement.value, scope, name, statement)
+        text = move_text(evidence, scope, statement)
+        if text is None or not below.editable:
+            continue
+        lines = "\n".join(f"{name}.{each} = {name}.{each}{text}" for each in names)
+        made = edits.insert_after(scope.source, statement, lines)
+        return Mend("move its tensors where it is made", made, statement, scope)
+    return None
+
+
+def _locals(evidence: Evidence, owner: Any) -> Iterator[tuple[str, ast.Assign, Scope]]:
+    """The only assignment of each name in the frames that holds the object."""
     for scope in evidence.tracer.live:
         for name, held in list(scope.locals.items())[:200]:
-            found = bindings_of(scope.node).get(name, []) if held is step.owner else []
-            if len(found) != 1 or not isinstance(found[0].stmt, ast.Assign) or found[0].path:
-                continue
-            below = Step("assign", found[0].stmt.value, scope, name, found[0].stmt)
-            text = move_text(evidence, scope, found[0].stmt)
-            if text is None or not below.editable or not 0 < len(names) <= MOST_MOVED:
-                continue
-            lines = "\n".join(f"{name}.{each} = {name}.{each}{text}" for each in names)
-            made = edits.insert_after(scope.source, found[0].stmt, lines)
-            return Mend("move its tensors where it is made", made, found[0].stmt, scope)
-    return None
+            found = bindings_of(scope.node).get(name, []) if held is owner else []
+            if len(found) == 1 and isinstance(found[0].stmt, ast.Assign) and not found[0].path:
+                yield name, found[0].stmt, scope
+
+
+def _attributes(evidence: Evidence, owner: Any) -> Iterator[tuple[str, ast.Assign, Scope]]:
+    """`self.rms = RunningMean(...)`: where a class made the object that one of the frames' objects keeps."""
+    seen: set[int] = set()
+    for live in reversed(evidence.tracer.live):
+        keeper = live.receiver
+        if keeper is MISSING or id(keeper) in seen:
+            continue
+        seen.add(id(keeper))
+        for attribute, held in values.named(values.instance_dict(keeper)):
+            places = attributes.assignments(keeper, attribute, evidence.sources) if held is owner else []
+            if len(places) == 1 and isinstance(places[0].node, ast.Call) and places[0].method is not None:
+                scope = next((s for s in method_scopes(evidence, keeper) if s.node is places[0].method), None)
+                statement = places[0].stmt
+                if scope is not None and isinstance(statement, ast.Assign) and not places[0].path:
+                    yield ast.unparse(statement.targets[0]), statement, scope

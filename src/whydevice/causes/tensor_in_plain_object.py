@@ -26,6 +26,7 @@ import ast
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
 from ..evidence.scopes import MISSING
 from ..evidence.steps import Step
 from ._finding import Finding
@@ -44,7 +45,7 @@ def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and _is_plain_object(s)), None)
     root = evidence.root
     if step is None or root is None or not step.editable:
-        return _itself(evidence)
+        return _kept_by_module(evidence) or _itself(evidence)
     made = root.kind in ("factory", "constructor", "like")
     after = after_construction(evidence, step)
     if not made or _has_device(root) or _came_in(evidence.steps, step):
@@ -76,6 +77,30 @@ def find(evidence: Evidence) -> Finding | None:
         ):
             finding.root_node, finding.root_scope = mend.node, mend.scope
     return finding
+
+
+def _kept_by_module(evidence: Evidence) -> Finding | None:
+    """An object that was handed to a module and is kept by it: `model.to()` reaches neither it nor its tensors."""
+    wrong = evidence.wrong
+    node = wrong.leaf.node if wrong is not None else None
+    if wrong is None or not wrong.proven or not isinstance(node, ast.Attribute):
+        return None
+    owner = try_evaluate(node.value, wrong.leaf.scope)
+    if values.is_module(owner) or values.is_tensor(owner) or values.is_container(owner):
+        return None
+    receivers = [scope.receiver for scope in evidence.tracer.live if values.is_module(scope.receiver)]
+    if not any(held is owner for r in receivers for _, held in values.named(values.instance_dict(r))):
+        return None
+    mend = after_construction(evidence, Step("attribute", node, wrong.leaf.scope, owner=owner))
+    if mend is None:
+        return None
+    return Finding(
+        certainty="likely",
+        root_node=mend.node,
+        root_scope=mend.scope,
+        root_note="made here; the module that keeps it does not move its tensors",
+        mends=[mend],
+    )
 
 
 def _itself(evidence: Evidence) -> Finding | None:
