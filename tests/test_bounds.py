@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from whydevice.evidence import bounds, trees, values
+from whydevice.evidence.operands import held_tensors
 from whydevice.evidence.ways import way_to
 from whydevice.explain import explain
 from whydevice.simulate import simulate_cuda
@@ -204,3 +206,30 @@ def test_garbage_is_not_collected_in_the_middle_of_an_explanation() -> None:
         assert not gc.isenabled(), "left as it was"
     finally:
         gc.enable()
+
+
+def test_the_garbage_collector_finds_nothing_that_an_explanation_left(tmp_path: Path) -> None:
+    import ast
+    import gc
+
+    text = HEAD + "# filler\n" * 2000 + MODEL.format(state="pass") + SHIFT
+    explained(text, tmp_path)  # the imports leave some
+
+    def left() -> int:
+        return sum(issubclass(type(each), ast.AST) for each in gc.get_objects())
+
+    gc.collect()
+    before = left()
+    gc.disable()
+    try:
+        assert cause_of(explained(text, tmp_path)) == "tensor-attribute-not-buffer"
+        assert left() == before
+    finally:
+        gc.enable()
+
+
+def test_a_model_is_searched_once_in_an_explanation() -> None:
+    model = nn.Linear(2, 2)
+    with bounds.bounded():
+        assert held_tensors(model) is held_tensors(model)
+    assert held_tensors(model) is not held_tensors(model), "outside of one, nothing is kept"

@@ -24,6 +24,7 @@ from whydevice.edits import (
     runs_as,
     siblings,
 )
+from whydevice.edits import edited as sources_after
 from whydevice.types import Edit
 
 
@@ -262,3 +263,12 @@ def test_edits_import_the_standard_library_only():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment
     )
     assert result.stdout == "[]\n", result.stderr
+
+
+def test_the_same_edits_are_made_and_parsed_once():
+    source = Source.from_text(PATH, "a = 1\nb = 2\n")
+    edits = [Edit(PATH, 1, 4, 1, 5, "3")]
+    made = sources_after(edits, {PATH: source})[PATH]
+    assert made.text == "a = 3\nb = 2\n"
+    assert sources_after(list(edits), {PATH: source})[PATH] is made
+    assert sources_after([], {PATH: source}) == {}

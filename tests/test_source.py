@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from whydevice.evidence.scopes import bindings_of, own_nodes
+from whydevice.evidence.sources import Sources
 from whydevice.source import Source
+from whydevice.source.nodes import walk
 
 FILES = [
     torch.nn.functional.__file__,
@@ -122,3 +124,45 @@ def test_nodes_in_an_f_string_are_written_as_they_are() -> None:
     source = Source.from_text("a.py", "print(f'{a.b!r:>{w}} {x + y}')\n")
     names = [n for n in ast.walk(source.tree) if isinstance(n, ast.BinOp | ast.Attribute)]
     assert sorted(source.one_line(n) for n in names) == ["a.b", "x + y"]
+
+
+SMALL = """\
+@deco(1)
+class Net(Base, metaclass=M):
+    @property
+    def size(self, a: int = 3, *args: int, b=[x for x in y if x], **kw) -> int:
+        with open(a) as f, g(b) as (h, i): pass
+        match a:
+            case [1, *rest] if rest: return {**kw, 'a': f"{a!r:>{b}} {kw['x'].y}"}
+            case {"k": v}: x = (y := v); z = x; return lambda q=1: q
+        return not a < b <= 3 and -a
+def other(): yield await_(1); del a[1:2], b
+"""
+
+
+@pytest.mark.parametrize("text", [SMALL, Path(ast.__file__).read_text()], ids=["small", "long"])
+def test_the_parent_of_each_node_is_found_whichever_is_asked_for_first(text: str) -> None:
+    source = Source.from_text("a.py", text)
+    tree = source.tree
+    places = [n.lineno for n in tree.body][:: 1 if len(tree.body) < 20 else 25]
+    for line in places:
+        top = next(s for s in source.tree_at(line).body if s.lineno <= line <= (s.end_lineno or line))
+        real = {child: node for node in ast.walk(top) for child in ast.iter_child_nodes(node)}
+        for node in reversed([n for n in walk(top) if n is not top]):
+            assert source.parent(node) is real[node], ast.dump(node)
+        assert source.parent(top) is source.module
+
+
+def test_a_walk_leaves_out_operators_and_contexts_alone() -> None:
+    for path in FILES:
+        tree = ast.parse(Path(path).read_text() + SMALL)
+        left_out = ast.operator | ast.cmpop | ast.boolop | ast.unaryop | ast.expr_context
+        assert list(walk(tree)) == [n for n in ast.walk(tree) if not isinstance(n, left_out)]
+
+
+def test_of_a_library_only_what_is_looked_at_is_parsed() -> None:
+    source = Sources().get(torch.nn.modules.container.__file__)
+    assert source is not None and source.long
+    found = source.function_at(torch.nn.Sequential.forward.__code__.co_firstlineno, "forward")
+    assert isinstance(found, FUNCTION)
+    assert "tree" not in source.__dict__

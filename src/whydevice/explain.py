@@ -30,22 +30,30 @@ def explain(exc: BaseException) -> Explanation | None:
 
     import torch
 
-    from .compose import compose
     from .evidence.bounds import bounded
+
+    with torch._C.DisableTorchFunction(), bounded() as bounds:
+        made = _explained(holder, error, exc)
+        return (
+            replace(made, notes=(*made.notes, *bounds.notes())) if made is not None and bounds.cuts else made
+        )
+
+
+def _explained(holder: BaseException, error: DeviceError, exc: BaseException) -> Explanation | None:
+    """The explanation. What it was made of is gone on return, before the garbage collector may look at it."""
+    from .compose import compose
     from .evidence.collect import collect
     from .following import join
 
-    with torch._C.DisableTorchFunction(), bounded() as bounds:
-        evidence = collect(holder, error, exc)
-        try:
-            if evidence.error.ambiguous and not disagree(evidence):
-                return None
-            cause, finding = diagnose(evidence)
-            also = join(evidence, finding, diagnose) if finding is not None else ()
-            made = compose(evidence, cause, finding, also)
-            return replace(made, notes=(*made.notes, *bounds.notes())) if bounds.cuts else made
-        finally:
-            evidence.release()
+    evidence = collect(holder, error, exc)
+    try:
+        if evidence.error.ambiguous and not disagree(evidence):
+            return None
+        cause, finding = diagnose(evidence)
+        also = join(evidence, finding, diagnose) if finding is not None else ()
+        return compose(evidence, cause, finding, also)
+    finally:
+        evidence.release()
 
 
 def device_error(exc: BaseException) -> tuple[BaseException, DeviceError] | None:

@@ -129,7 +129,7 @@ def _alike(before: Failure | None, after: Failure) -> bool:
 
 def _innermost(failure: Failure) -> tuple[str, int] | None:
     """The innermost place in the user's own code."""
-    from .evidence.frames import is_library
+    from .evidence.libraries import is_library
 
     for file, line in reversed(failure.places):
         if not is_library(file):

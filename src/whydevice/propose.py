@@ -17,7 +17,7 @@ from .causes._values_shared import moved_at_once, touches
 from .evidence import values
 from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
-from .evidence.frames import is_library
+from .evidence.libraries import is_library
 from .evidence.operands import Leaf
 from .evidence.passive import class_entries, is_class, lookup
 from .evidence.scopes import MISSING
@@ -25,6 +25,9 @@ from .evidence.sources import is_regular_file
 from .source import EditError, Source
 from .types import Applicability, Edit, Fix
 from .verify import Operand, Verdict, judge
+
+MOST_COMPARED = 8
+"""Frames of a long file whose code is compared with its text, besides the functions that are edited."""
 
 
 def fixes(evidence: Evidence, finding: Finding) -> tuple[Fix, ...]:
@@ -81,7 +84,7 @@ def _lowered(fix: Fix, verdict: Verdict) -> Fix:
 
 def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source]) -> Verdict:
     """Whether the call that failed would pass with the edits. Raises EditError for edits that break something."""
-    new = {path: Source.from_text(path, text) for path, text in edits.plan(made, sources).items()}
+    new = edits.edited(made, sources)
     for source in new.values():
         if name := None if source.long else edits.lost_update(made, source):
             raise EditError(f"what is done to `{name}` in place would be done to a copy")
@@ -156,16 +159,15 @@ def refusal(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Sourc
 
 
 def running(evidence: Evidence, source: Source, lines: list[int]) -> list[types.CodeType]:
-    """The code that runs from a file: that of its frames, and that of the functions on these lines."""
+    """The code that runs from a file: that of its frames (of a long file, the nearest to the failure), and that of
+    the functions on these lines."""
     found: list[types.CodeType] = []
-    names: dict[str, Any] = {}
-    for live in evidence.frames:
-        code = live.frame.f_code
-        if live.source is source:
-            names = names or live.frame.f_globals
-            # Compiling all of a long file takes longer than an explanation may.
-            if not (source.long and code.co_name == "<module>"):
-                found.append(code)
+    frames = [live.frame for live in evidence.frames if live.source is source]
+    names: dict[str, Any] = next((frame.f_globals for frame in frames), {})
+    for frame in frames[-MOST_COMPARED:] if source.long else frames:
+        # Compiling all of a long file takes longer than an explanation may.
+        if not (source.long and frame.f_code.co_name == "<module>"):
+            found.append(frame.f_code)
     names = names or _globals(source.path)
     for line in lines:
         code_of = _function(source, line, names)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from types import ModuleType
 
 from ..types import Cause
 
 
-def modules() -> list[ModuleType]:
+@cache
+def modules() -> tuple[ModuleType, ...]:
     """The cause modules in the order in which they are asked."""
     found = []
     for info in pkgutil.iter_modules(__path__):
         if not info.name.startswith("_"):
             found.append(importlib.import_module(f"{__name__}.{info.name}"))
-    return sorted(found, key=lambda m: (m.ORDER, m.NAME))
+    return tuple(sorted(found, key=lambda m: (m.ORDER, m.NAME)))
 
 
 def cause_of(module: ModuleType) -> Cause:

@@ -9,7 +9,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.operands import Held, Leaf
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step

@@ -12,7 +12,7 @@ from ..evidence import values
 from ..evidence.attributes import class_source
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend

@@ -14,7 +14,7 @@ from ..evidence.calls import enter_method
 from ..evidence.collect import Evidence
 from ..evidence.conditions import lookup
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.operands import held_tensors
 from ..evidence.partly import Mover
 from ..evidence.passive import exactly, same_scalar

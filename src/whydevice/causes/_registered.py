@@ -37,7 +37,7 @@ def unregistered_finding(evidence: Evidence, kind: str) -> Finding | None:
 
 
 def _edit(evidence: Evidence, holder: Unregistered, finding: Finding) -> None:
-    from ..evidence.frames import is_library
+    from ..evidence.libraries import is_library
 
     for place in attributes.assignments(holder.owner, holder.attribute, evidence.sources):
         if is_library(place.source.path) or place.method is None:

@@ -14,7 +14,7 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import function_of, try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.passive import class_module, function_module
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.sources import FunctionNode

@@ -27,8 +27,8 @@ from ..evidence import values
 from ..evidence.attributes import class_source
 from ..evidence.calls import returned
 from ..evidence.collect import Evidence
-from ..evidence.frames import is_library
 from ..evidence.infer import keyword
+from ..evidence.libraries import is_library
 from ..evidence.scopes import Scope
 from ._finding import Finding, Mend
 from ._kept import kept_mend

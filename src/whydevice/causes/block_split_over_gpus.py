@@ -27,7 +27,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.attributes import class_source
 from ..evidence.collect import Evidence
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.passive import bases, class_entries, class_module
 from ..evidence.scopes import MISSING, Scope
 from ._facts import owners

@@ -22,7 +22,7 @@ import ast
 
 from .. import edits
 from ..evidence.collect import Evidence
-from ..evidence.frames import is_library, is_ours
+from ..evidence.libraries import is_library, is_ours
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.sources import is_regular_file
 from ..messages import frames_in_text

@@ -19,7 +19,7 @@ from ..evidence import values
 from ..evidence.calls import enter, returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.operands import flat, leaves
 from ..evidence.scopes import Scope, bindings_of
 from ..evidence.steps import Step

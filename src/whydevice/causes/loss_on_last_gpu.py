@@ -23,8 +23,8 @@ from ..evidence import values
 from ..evidence.anchors import anchors
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
 from ..evidence.infer import NOT_A_TENSOR
+from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Argument, Scope, bindings_of, own_nodes, reaching
 from ..evidence.sources import is_regular_file
 from ..evidence.steps import Step

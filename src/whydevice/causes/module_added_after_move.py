@@ -30,7 +30,7 @@ from ..edits.scope import names_bound
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.passive import class_module, function_module
 from ..evidence.scopes import Scope, position
 from ._finding import Finding, Mend

@@ -29,7 +29,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.passive import OF_PYTHON, bases, class_entries, class_module
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ._finding import Finding, Mend

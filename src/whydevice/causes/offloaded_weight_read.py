@@ -105,7 +105,7 @@ def _mends(evidence: Evidence, node: ast.Attribute, scope: Scope, module: Any) -
 
 
 def _editable(scope: Scope) -> bool:
-    from ..evidence.frames import is_library
+    from ..evidence.libraries import is_library
     from ..evidence.sources import is_regular_file
 
     return not is_library(scope.source.path) and is_regular_file(scope.source.path)

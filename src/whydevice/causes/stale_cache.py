@@ -27,7 +27,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence, Wrong
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Scope, dotted, own_nodes
 from ..evidence.steps import Step
 from ._factories import cached, factory_mend, usable

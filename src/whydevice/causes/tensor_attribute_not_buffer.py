@@ -27,7 +27,7 @@ from typing import Any
 from .. import edits
 from ..evidence import attributes, values
 from ..evidence.collect import Evidence
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.passive import exactly
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step

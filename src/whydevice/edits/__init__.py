@@ -7,7 +7,7 @@ sentence, where it cannot make an edit that is right.
 from __future__ import annotations
 
 from ..source import EditError, Source
-from .apply import ignored, plan
+from .apply import edited, ignored, plan
 from .cells import cell_text
 from .diff import diff_bytes, unified_diff
 from .lost import lost_update
@@ -50,6 +50,7 @@ __all__ = [
     "device_text",
     "dict_to_moduledict",
     "diff_bytes",
+    "edited",
     "ignored",
     "insert_after",
     "insert_at_suite_start",

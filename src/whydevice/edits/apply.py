@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..source import EditError, Source
 from ..types import Edit
@@ -33,12 +34,24 @@ def plan(edits: Iterable[Edit], sources: Mapping[str, Source] | None = None) -> 
     when two edits overlap, when one lies on a line marked `# whydevice: ignore`, or when a result does not
     parse.
     """
-    planned: dict[str, str] = {}
+    return {path: source.text for path, source in edited(edits, sources).items()}
+
+
+def edited(edits: Iterable[Edit], sources: Mapping[str, Source] | None = None) -> dict[str, Source]:
+    """The new texts as sources, parsed once however often the same edits are asked for. Raises as `plan` does."""
+    planned: dict[str, Source] = {}
     for source, changes in by_file(edits, sources):
         if lines := _marked(source, changes):
             raise EditError(f"line {min(lines)} of {source.path} is marked `# whydevice: ignore`")
-        planned[source.path] = _checked(source, changes)
+        known = _results.setdefault(source, {})
+        if tuple(changes) not in known:
+            known[tuple(changes)] = _checked(source, changes)
+        planned[source.path] = known[tuple(changes)]
     return planned
+
+
+# A fix is judged, then shown as a diff, and may be tried by a cause before: all with the same edits.
+_results: WeakKeyDictionary[Source, dict[tuple[Change, ...], Source]] = WeakKeyDictionary()
 
 
 def ignored(edits: Iterable[Edit], sources: Mapping[str, Source] | None = None) -> list[Edit]:
@@ -111,12 +124,11 @@ def apply(source: Source, changes: list[Change]) -> str:
     return "".join([*parts, source.text[done:]])
 
 
-def _checked(source: Source, changes: list[Change]) -> str:
-    """The text with the changes made, once it parses; of a long file, the top-level statements that hold a
+def _checked(source: Source, changes: list[Change]) -> Source:
+    """The source with the changes made, once it parses; of a long file, the top-level statements that hold a
     change.
     """
-    text = apply(source, changes)
-    result = Source.from_text(source.path, text)
+    result = Source.from_text(source.path, apply(source, changes))
     grown = 0
     try:
         for change in changes:
@@ -125,7 +137,7 @@ def _checked(source: Source, changes: list[Change]) -> str:
             result.tree_at(result.line_at(change.end + grown))
     except EditError:
         raise EditError(f"{source.path} would not parse with the edit") from None
-    return text
+    return result
 
 
 def _marked(source: Source, changes: list[Change]) -> set[int]:

@@ -61,6 +61,8 @@ def _all(code: CodeType) -> Iterator[CodeType]:
 
 
 def _same(one: CodeType, other: CodeType) -> bool:
+    if one == other and one.co_linetable == other.co_linetable:
+        return True
     # co_code is the code as compiled, before the interpreter specialised it.
     facts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount")
     if any(getattr(one, fact) != getattr(other, fact) for fact in facts):

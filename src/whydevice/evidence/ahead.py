@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from . import values
 from .calls import enter
 from .collect import Evidence
-from .frames import is_library
+from .libraries import is_library
 from .operands import Leaf, flat, leaves
 from .scopes import MISSING, Scope, own_nodes
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import values
-from .frames import is_library
+from .libraries import is_library
 from .passive import bases, class_entries, class_module, class_name, exactly
 from .sources import FunctionNode, Source, Sources
 from .trees import STATE

@@ -28,7 +28,7 @@ def is_source_of(source: Source, node: ast.AST, code: types.CodeType) -> bool:
         return False
     if last - first > MOST_LINES or any(name.startswith("@") for name in code.co_varnames):
         return True  # the latter was rewritten by pytest, which adds names of its own
-    words = {word for line in range(first, last + 1) for word in _WORD.findall(source.line(line))}
+    words = set(_WORD.findall(source.text, source.line_span(first)[0], source.line_span(last)[1]))
     return all(_written(name, words) for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
 
 

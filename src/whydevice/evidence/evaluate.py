@@ -10,6 +10,7 @@ import builtins
 import types
 from typing import Any
 
+from ..source.nodes import walk
 from . import values
 from .passive import exactly, plain_names
 from .scopes import MISSING, Scope, bindings_of, comprehension_binding, dotted, position, reaching
@@ -143,7 +144,7 @@ def _stable(node: ast.Name, scope: Scope) -> bool:
         found = [b for b in bindings_of(scope.node).get(node.id, []) if b.kind != "augmented"]
         if not found:
             return True
-        inside = live.node is node or node in ast.walk(live.node)
+        inside = live.node is node or node in walk(live.node)
         if inside:
             return True
         here = reaching(scope.source, found, node)

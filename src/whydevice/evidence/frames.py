@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import site
 import sys
-import sysconfig
 import types
 from collections import Counter
 from collections.abc import Iterator
@@ -17,42 +15,12 @@ from itertools import islice
 from ..catch.prune import linked, traceback_of
 from .bounds import cut
 from .compiled import is_source_of
+from .libraries import is_library, is_ours
 from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
 OUTER_TURNS, INNER_TURNS = 4, 8
 """Of a recursion, as many of the outermost and of the innermost turns are looked at."""
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-def _library_roots() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    roots = {paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"]}
-    torch = sys.modules.get("torch")
-    if torch is not None and getattr(torch, "__file__", None):
-        roots.add(os.path.dirname(str(torch.__file__)))
-    roots.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
-    return tuple(os.path.realpath(root) + os.sep for root in roots)
-
-
-_ROOTS: tuple[str, ...] = ()
-
-
-def is_library(path: str) -> bool:
-    """Whether a file is a library's: never edited, never the root when a line of the user's can be named."""
-    global _ROOTS
-    if path.startswith("<"):
-        # A cell of IPython's has a name of its own; `<string>` and frozen modules are nobody's to edit.
-        return path.startswith(("<frozen", "<__array_function__", "<torch", "<eval_with_key"))
-    parts = path.replace("\\", "/").split("/")
-    if "site-packages" in parts or "dist-packages" in parts or "transformers_modules" in parts:
-        return True
-    _ROOTS = _ROOTS or _library_roots()
-    return os.path.realpath(path).startswith(_ROOTS)
-
-
-def is_ours(path: str) -> bool:
-    return path.startswith(_PACKAGE)
 
 
 @dataclass

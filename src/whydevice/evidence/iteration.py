@@ -10,7 +10,7 @@ from . import values, vocabulary
 from .calls import enter, enter_method, returned
 from .containers import follow_items
 from .evaluate import call_name, try_evaluate
-from .frames import is_library
+from .libraries import is_library
 from .passive import bases
 from .scopes import MISSING, Scope, bindings_of, reaching
 from .steps import Step, return_step

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import values
-from .bounds import at_most, cut, visit
+from .bounds import at_most, cut, kept, visit
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
 from .passive import OF_PYTHON, class_module, exactly, shown_key
@@ -71,6 +71,11 @@ class Leaf:
 
 def held_tensors(value: Any) -> list[Held]:
     """The tensors that a value is or holds: a module's state, a container's items, an object's attributes."""
+    # Frames and causes come back to the same model.
+    return kept("held", value, _held) if values.is_module(value) else _held(value)
+
+
+def _held(value: Any) -> list[Held]:
     found: list[Held] = []
     seen: set[int] = set()
     for held in _walk(value, "", 0, seen, MISSING, ""):
@@ -113,15 +118,18 @@ def _walk(
 
 def _walk_module(module: Any, path: str, depth: int, seen: set[int]) -> Iterator[Held]:
     registered = _by_module(
-        (sub, (name, tensor, kind)) for _, sub, name, tensor, kind in values.registered(module)
+        (sub, (name, tensor, kind, device))
+        for (_, sub, name, tensor, kind), device in zip(
+            values.registered(module), values.registered_devices(module), strict=True
+        )
     )
     plain = _by_module((sub, (name, inner)) for _, sub, name, inner in values.plain_state(module))
     for sub_path, sub in values.submodules(module):
         if id(sub) not in registered and id(sub) not in plain:
             continue
         here = _join(path, sub_path) if sub_path else path
-        for name, tensor, kind in registered.get(id(sub), ()):
-            yield Held(_join(here, name), tensor, kind, values.device_of(tensor) or "?", sub, name)
+        for name, tensor, kind, device in registered.get(id(sub), ()):
+            yield Held(_join(here, name), tensor, kind, device, sub, name)
         for name, inner in plain.get(id(sub), ()):
             if name.startswith(("_forward", "_backward")):
                 continue

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..source.nodes import children
 from .frames import LiveFrame
 from .passive import named, plain_names
 from .sources import COMPREHENSIONS, ScopeNode, Source
@@ -119,6 +120,13 @@ _nodes_of: WeakKeyDictionary[ScopeNode, tuple[int, list[ast.AST]]] = WeakKeyDict
 _bindings_of: WeakKeyDictionary[ScopeNode, tuple[int, dict[str, list[Binding]]]] = WeakKeyDictionary()
 
 
+_LEAVES = frozenset((ast.Name, ast.Constant))
+_SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match)
+_BINDING = frozenset((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, *_BLOCKS, *_DEFINITIONS))
+
+
 def own_nodes(node: ScopeNode) -> list[ast.AST]:
     """The nodes of a function's own body, in source order, without those of functions and classes inside."""
     body = node.body if isinstance(node.body, list) else [node.body]
@@ -126,16 +134,13 @@ def own_nodes(node: ScopeNode) -> list[ast.AST]:
     if known is not None and known[0] == len(body):
         return known[1]
     found: list[ast.AST] = []
-
-    def visit(here: ast.AST) -> None:
+    todo: list[ast.AST] = list(reversed(body))
+    while todo:
+        here = todo.pop()
         found.append(here)
-        if isinstance(here, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            return
-        for child in ast.iter_child_nodes(here):
-            visit(child)
-
-    for statement in body:
-        visit(statement)
+        kind = type(here)
+        if kind not in _LEAVES and kind not in _SCOPES:
+            todo += children(here)[::-1]
     _nodes_of[node] = len(body), found
     return found
 
@@ -158,6 +163,9 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
     for here in nodes:
+        kind = type(here)  # a node's: no class of the user's
+        if kind not in _BINDING:
+            continue
         if isinstance(here, ast.Assign):
             for target in here.targets:
                 if isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
@@ -205,7 +213,7 @@ def _captures(node: ast.Match, add: Any) -> None:
             for each in pattern.patterns:
                 visit(each, path)
         else:
-            for inner in ast.iter_child_nodes(pattern):
+            for inner in children(pattern):
                 if isinstance(inner, ast.pattern):
                     visit(inner, None)
 

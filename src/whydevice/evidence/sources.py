@@ -7,8 +7,12 @@ import os
 import re
 
 from ..source import COMPREHENSIONS, EditError, FunctionNode, ScopeNode, Source
+from .libraries import is_library
 
 __all__ = ["COMPREHENSIONS", "FunctionNode", "ScopeNode", "Source", "Sources", "is_cell", "is_regular_file"]
+
+MOST_LIBRARY_LINES = 100
+"""Lines of a library's file that is parsed whole: of a longer one, only the functions that are looked at."""
 
 
 class Sources:
@@ -43,6 +47,8 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
             if not lines:
                 return None
             source = Source.from_text(path, "".join(lines))
+        if is_library(path):
+            source.most_whole = MOST_LIBRARY_LINES
         if not source.long:
             source.tree  # noqa: B018  whether it parses
     except EditError:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from .frames import is_library
+from .libraries import is_library
 from .scopes import MISSING, Scope
 from .sources import is_cell, is_regular_file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any
 
 from .passive import bases, class_entries, class_module, lookup
@@ -46,9 +47,15 @@ def device_of(value: object) -> str | None:
     t = torch()
     try:
         with t._C.DisableTorchFunction():
-            return str(t._C.TensorBase.device.__get__(value))
+            return _written(t._C.TensorBase.device.__get__(value))
     except (RuntimeError, TypeError, NotImplementedError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _written(device: object) -> str:
+    """A device as PyTorch prints it: writing it anew takes longer than reading it from the tensor."""
+    return str(device)
 
 
 def _answers_itself(value: object) -> bool:

@@ -16,7 +16,7 @@ from ..messages import frames_in_text
 from . import values
 from .calls import enter_method
 from .evaluate import function_of
-from .frames import is_library
+from .libraries import is_library
 from .passive import bases, class_entries, lookup, named
 from .scopes import Scope
 from .sources import Source, Sources

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from . import values
-from .frames import is_library, is_ours
+from .libraries import is_library, is_ours
 
 # id of a tensor -> (a weak reference that proves it is still that one, its device then, file, line)
 _noted: dict[int, tuple[weakref.ref[Any], str, str, int]] = {}

@@ -251,10 +251,16 @@ def module_devices(module: object) -> dict[str, int]:
 
 
 def _module_devices(module: object) -> dict[str, int]:
-    count: collections.Counter[str] = collections.Counter()
-    for _, tensor, _ in module_tensors(module):
-        count[device_of(tensor) or "?"] += 1
-    return dict(count)
+    return dict(collections.Counter(registered_devices(module)))
+
+
+def registered_devices(module: object) -> list[str]:
+    """The device of each of `registered(module)`; `?` where it cannot be told."""
+    return kept("registered devices", module, _registered_devices)
+
+
+def _registered_devices(module: object) -> list[str]:
+    return [device_of(tensor) or "?" for _, _, _, tensor, _ in registered(module)]
 
 
 def module_device(module: object) -> str | None:

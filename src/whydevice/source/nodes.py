@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
+from collections.abc import Iterator
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Positioned = ast.stmt | ast.expr | ast.keyword | ast.arg | ast.excepthandler | ast.alias
+
+PLACELESS = frozenset((ast.arguments, ast.comprehension, ast.withitem, ast.match_case))
+"""Kinds of nodes to which Python gives no place."""
 
 
 def first_line(node: ast.AST) -> int:
@@ -15,6 +20,14 @@ def first_line(node: ast.AST) -> int:
     decorators = getattr(node, "decorator_list", None)
     line: int = node.lineno  # type: ignore[attr-defined]
     return min([line, *(d.lineno for d in decorators)]) if decorators else line
+
+
+def holds(node: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> bool:
+    """Whether a node (its decorators included) lies around a range of (line, column in bytes)."""
+    first = (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+    if first > start and getattr(node, "decorator_list", None):
+        first = (first_line(node), 0)
+    return first <= start and end <= (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
 
 def key(node: ast.AST) -> tuple[object, ...]:
@@ -30,3 +43,51 @@ def key(node: ast.AST) -> tuple[object, ...]:
         getattr(node, "end_lineno", None),
         getattr(node, "end_col_offset", None),
     )
+
+
+# The fields of Python's nodes that never hold a node with a place of its own: text, numbers, and the operators and
+# contexts, of which each kind is one object for all trees.
+_NO_NODES = frozenset(
+    "arg asname attr conversion ctx id is_async kind kwd_attrs level module op ops rest simple tag type_comment "
+    "type_ignores".split()
+)
+_VALUES = (ast.Constant, ast.MatchSingleton)
+_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node in which nodes can be."""
+    skipped = set(_NO_NODES)
+    if issubclass(kind, _VALUES):
+        skipped.add("value")
+    if issubclass(kind, ast.Global | ast.Nonlocal):
+        skipped.add("names")
+    if kind.__name__ != "TypeAlias":
+        skipped.add("name")  # text, but for the one kind that is written `type X = ...`
+    return _fields.setdefault(kind, tuple(name for name in kind._fields if name not in skipped))
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly in a node, as `ast.iter_child_nodes` gives them, without operators and contexts."""
+    names = _fields.get(type(node))
+    if names is None:
+        names = _fields_of(type(node))
+    found: list[ast.AST] = []
+    if not names:
+        return found
+    for name in names:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += [each for each in value if each is not None] if None in value else value
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all nodes in it, as `ast.walk` gives them, without operators and contexts."""
+    todo = deque([node])
+    while todo:
+        here = todo.popleft()
+        todo += children(here)
+        yield here

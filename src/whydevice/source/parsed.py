@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import ast
 import warnings
+import weakref
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from . import parts
-from .nodes import first_line, key
+from .nodes import PLACELESS, children, first_line, holds, key
 from .outline import Outline
 from .text import EditError, Text
 
 LONG = 1500
 """Lines above which a file is parsed in parts: a whole one of 30 000 lines takes a second or more."""
 
+_FAR = 50
+"""Empty lines for which one line of code can be moved."""
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -27,12 +30,15 @@ class LongModule(ast.Module):
     """The module of a long file. Its body is what belongs to what was read of the file so far; it only grows."""
 
     def __init__(self, source: Parsed) -> None:
-        self.source = source
+        self.source = weakref.ref(
+            source
+        )  # which holds us: all of it has to die without the garbage collector
         self.type_ignores = []
 
     @property
     def body(self) -> list[ast.stmt]:  # type: ignore[override]
-        return self.source.relevant()
+        source = self.source()
+        return source.relevant() if source is not None else []
 
 
 @dataclass(eq=False)
@@ -42,6 +48,7 @@ class Parsed(Text):
     scopes: list[Any] = field(
         default_factory=list, repr=False
     )  # those that read this file; released together
+    most_whole: int = LONG  # lines of a file that is parsed whole
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict, repr=False)
     _indexed: set[ast.stmt] = field(default_factory=set, repr=False)
     _units: dict[tuple[int, int], ast.Module] = field(default_factory=dict, repr=False)
@@ -53,7 +60,7 @@ class Parsed(Text):
     @cached_property
     def long(self) -> bool:
         """Whether the file is parsed in parts (never one whose lines end in a lone carriage return)."""
-        return self.line_count > LONG and self.text.count("\r") == self.text.count("\r\n")
+        return self.line_count > self.most_whole and self.text.count("\r") == self.text.count("\r\n")
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -94,13 +101,12 @@ class Parsed(Text):
             return self._units[first, last]
         text = self._lines(first, last)
         if header is None:
-            unit = self._parse("\n" * (first - 1) + text)
+            unit = self._parse_at(first, text)
             self._adopt_known(unit)
-            for statement in unit.body:
-                self._index(statement, self.module)
+            self._parents.update(dict.fromkeys(unit.body, self.module))
         else:
             name = parts.class_name(self.line(header))
-            unit = self._parse("\n" * (first - 2) + f"class {name}:\n{text}")
+            unit = self._parse_at(first - 1, f"class {name}:\n{text}")
             cls = unit.body[0]
             if len(unit.body) != 1 or not isinstance(cls, ast.ClassDef):
                 raise EditError("no methods")
@@ -119,8 +125,8 @@ class Parsed(Text):
         else:
             members = part.body
         cls.end_lineno = max(last, cls.end_lineno or last)
-        for member in members:
-            self._index(member, cls)
+        self._parents.update(dict.fromkeys(members, cls))
+        self._indexed.discard(cls)
         cls.body = sorted([*cls.body, *members], key=first_line)
         return cls
 
@@ -133,7 +139,7 @@ class Parsed(Text):
             if header is not None:
                 continue
             try:
-                unit = self._parse("\n" * (first - 1) + self._lines(first, last))
+                unit = self._parse_at(first, self._lines(first, last))
             except EditError:
                 continue
             full = next(
@@ -151,7 +157,7 @@ class Parsed(Text):
             setattr(cls, name, getattr(full, name))
         cls.body = members
         cls.end_lineno, cls.end_col_offset = full.end_lineno, full.end_col_offset
-        self._index(cls, self.module)
+        self._indexed.discard(cls)
 
     def _lines(self, first: int, last: int) -> str:
         end = self.line_starts[last - 1] if last <= self.line_count else len(self.text)
@@ -166,6 +172,16 @@ class Parsed(Text):
                     self._whole.add(cls)
                     self._complete(cls, statement)
                 unit.body[index] = cls
+
+    def _parse_at(self, first: int, text: str) -> ast.Module:
+        """The tree of a part whose first line is this one of the file."""
+        lines = text.count("\n")
+        if first < _FAR or first < _FAR * lines:
+            return self._parse("\n" * (first - 1) + text)
+        # Reading empty lines takes longer here than to correct the places.
+        tree = self._parse(text)
+        ast.increment_lineno(tree, first - 1)
+        return tree
 
     def _parse(self, text: str) -> ast.Module:
         try:
@@ -188,14 +204,45 @@ class Parsed(Text):
     def _outline(self) -> Outline:
         return Outline(self)
 
-    def _index(self, statement: ast.stmt, parent: ast.AST) -> None:
-        """Note the parent of a statement and of each node in it."""
+    # Parents: noted on the way down to a node that is asked for, for most nodes never are
+
+    def _reaches(self, statement: ast.stmt, node: ast.AST) -> bool:
+        """Whether the way from a statement down to a node's place leads to this very node."""
+        if node in self._parents:
+            return True
+        start = (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        end = (getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0)
+        here: ast.AST | None = statement
+        while here is not None:
+            inside = self._expand(here)
+            if node in self._parents:
+                return True
+            here = next((each for each in inside if holds(each, start, end)), None)
+        return False
+
+    def _expand(self, node: ast.AST) -> list[ast.AST]:
+        """Note the parent of each node in a node. What has no place (a `with` item) is expanded too, and left out."""
+        inside = children(node)
+        self._parents.update(dict.fromkeys(inside, node))
+        if not any(type(each) in PLACELESS for each in inside):
+            return inside
+        placed = []
+        for each in inside:
+            if type(each) in PLACELESS:
+                placed += self._expand(each)
+            else:
+                placed.append(each)
+        return placed
+
+    def _index(self, statement: ast.stmt) -> None:
+        """Note the parent of each node in a statement."""
+        if statement in self._indexed:
+            return
         parents = self._parents
-        parents[statement] = parent
         self._indexed.add(statement)
         stack: list[ast.AST] = [statement]
         while stack:
             node = stack.pop()
-            for child in ast.iter_child_nodes(node):
-                parents[child] = node
-                stack.append(child)
+            if inside := children(node):
+                parents.update(dict.fromkeys(inside, node))
+                stack += inside

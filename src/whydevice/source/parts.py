@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A line that can start a top-level statement.
 _TOP_LEVEL = re.compile(r"(?!(?:else|elif|except|finally)\b)[A-Za-z_@]")
+_NEXT = re.compile(r"\n" + _TOP_LEVEL.pattern)
+_STRIDE = 100  # lines that are searched at once
 _CLASS = re.compile(r"class[ \t]+(\w+)")
 _INDENTED = re.compile(r"^([ \t]+)[^\s#]", re.MULTILINE)
 _DEFINITION = re.compile(r"(?:async[ \t]+def|def|class)\b")
@@ -39,12 +41,38 @@ def units(source: Parsed, line: int) -> Iterator[Unit]:
 
 def _windows(source: Parsed, line: int) -> Iterator[tuple[int, int]]:
     line = _past_decorators(source, line, "")
-    before = (n for n in range(line, 0, -1) if _starts_statement(source, n))
-    after = (n for n in range(line + 1, source.line_count + 1) if _starts_statement(source, n))
-    lasts = [*islice(after, _TRIES), source.line_count + 1][:_TRIES]
-    for first in [*islice(before, _TRIES), 1][:_TRIES]:
+    # The first range nearly always parses: lines are looked at as they are needed.
+    further = islice(chain(_starts_after(source, line), (source.line_count + 1,)), _TRIES)
+    lasts: list[int] = []
+    for first in islice(chain(_starts_from(source, line), (1,)), _TRIES):
+        start = _with_decorators(source, first, "")
         for last in lasts:
-            yield _with_decorators(source, first, ""), last
+            yield start, last
+        for last in further:
+            lasts.append(last)
+            yield start, last
+
+
+def _starts_from(source: Parsed, line: int) -> Iterator[int]:
+    """The lines that start a statement, from a line backwards."""
+    if _starts_statement(source, line):
+        yield line
+    while line > 1:
+        first = max(1, line - _STRIDE)
+        found = list(_NEXT.finditer(source.text, source.line_starts[first - 1], source.line_starts[line - 1]))
+        lines = [source.line_at(match.end() - 1) for match in reversed(found)]
+        yield from (number for number in lines if _starts_statement(source, number))
+        if first == 1 and _starts_statement(source, 1):
+            yield 1
+        line = first + 1 if first > 1 else 1
+
+
+def _starts_after(source: Parsed, line: int) -> Iterator[int]:
+    """The lines that start a statement after a line, in order."""
+    for match in _NEXT.finditer(source.text, source.line_starts[line - 1]):
+        number = source.line_at(match.end() - 1)
+        if _starts_statement(source, number):
+            yield number
 
 
 def _starts_statement(source: Parsed, line: int) -> bool:

@@ -14,8 +14,6 @@ import tokenize
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, count
-from operator import add
 from typing import Self
 
 from ..types import Edit
@@ -23,6 +21,7 @@ from . import overlay
 
 # What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+_LINE_FEED = re.compile(r"\n")
 
 # A line one level in, as `indent_unit` looks for it.
 _INDENTED = re.compile(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
@@ -92,11 +91,8 @@ class Text:
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
         """The offset of each line; the last is the end of the text when it ends in a newline."""
-        if "\r" in self.text:
-            return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
-        lengths = map(len, self.text.split("\n"))
-        # Each line is longer than what lies between two newlines by its own newline.
-        return tuple(map(add, accumulate(lengths, initial=0), count()))[:-1]
+        newline = _NEWLINE if "\r" in self.text else _LINE_FEED
+        return (0, *[match.end() for match in newline.finditer(self.text)])
 
     @property
     def line_count(self) -> int:

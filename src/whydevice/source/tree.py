@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from . import parts
-from .nodes import Positioned, ScopeNode, first_line, key
+from .nodes import Positioned, ScopeNode, children, first_line, key, walk
 from .parsed import LongModule, Parsed
 from .text import EditError
 
@@ -37,16 +37,17 @@ class Source(Parsed):
             tree = self.tree_at(line)
         except EditError:
             return None
+        around = self._around(tree.body, node)
+        if not self.long:
+            self._parents.update(dict.fromkeys(around, tree))
+        if any(self._reaches(statement, node) for statement in around):
+            return node
+        for statement in around:
+            self._index(statement)  # in an f-string, Python before 3.12 gives wrong places
+        if node in self._parents:
+            return node
         wanted = key(node)
-        for statement in self._around(tree.body, node):
-            if not self.long and statement not in self._indexed:
-                self._index(statement, tree)
-                if node in self._parents:
-                    return node
-            for other in ast.walk(statement):
-                if key(other) == wanted:
-                    return other
-        return None
+        return next((other for s in around for other in walk(s) if key(other) == wanted), None)
 
     def _around(self, body: list[ast.stmt], node: ast.AST) -> list[ast.stmt]:
         """The statements of a body, in order, that hold a node's first line."""
@@ -60,10 +61,11 @@ class Source(Parsed):
 
     def _find_bare(self, node: ast.AST) -> ast.AST | None:
         """A node that has no place (a `with` item, a clause of a comprehension): in the tree, or nowhere."""
-        if not self.long:
-            for statement in self.tree.body:
-                if statement not in self._indexed:
-                    self._index(statement, self.tree)
+        for tree in self.units() if self.long else [self.tree]:
+            if not self.long:
+                self._parents.update(dict.fromkeys(tree.body, tree))
+            for statement in tree.body:
+                self._index(statement)
         return node if node in self._parents else None
 
     def own(self, node: ast.AST) -> ast.AST:
@@ -78,6 +80,7 @@ class Source(Parsed):
 
     def adopt(self, node: ast.AST, parent: ast.AST) -> None:
         """Give a made-up node the place of a child of `parent`, so that its surroundings are found."""
+        self._find(parent)
         self._parents[node] = parent
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -117,7 +120,7 @@ class Source(Parsed):
             tree = self.tree_at(line)
         except EditError:
             return None
-        for node in (n for s in tree.body if reaches(s, line) for n in ast.walk(s)):
+        for node in (n for s in tree.body if reaches(s, line) for n in walk(s)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 starts = [node.lineno, *(d.lineno for d in node.decorator_list)]
                 if node.name == name and line in starts:
@@ -133,7 +136,7 @@ class Source(Parsed):
                 tree = self.tree_at(line)
             except EditError:
                 continue
-            for node in ast.walk(tree):
+            for node in walk(tree):
                 if isinstance(node, ast.ClassDef) and node.name == name:
                     return self.whole(node)
         return None
@@ -141,7 +144,7 @@ class Source(Parsed):
     def nodes_with(self, text: str) -> Iterator[ast.AST]:
         """Every node of the file; of a long one, those of the parts in which a text stands (the first hundred)."""
         if not self.long:
-            yield from ast.walk(self.tree)
+            yield from walk(self.tree)
             return
         found = islice(re.finditer(re.escape(text), self.text), 100)
         trees: dict[int, ast.Module] = {}
@@ -150,7 +153,7 @@ class Source(Parsed):
                 tree = self.tree_at(self.line_at(match.start()))
                 trees[id(tree)] = tree
         for tree in trees.values():
-            yield from ast.walk(tree)
+            yield from walk(tree)
 
     def node_at(
         self, within: ast.AST, line: int, end_line: int, column: int, end_column: int
@@ -170,13 +173,13 @@ class Source(Parsed):
                     isinstance(node, ast.expr) or not isinstance(best, ast.expr)
                 ):
                     best = node
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack += reversed(children(node))
         return best
 
     def statement_at(self, within: ast.AST, line: int) -> ast.stmt | None:
         """The innermost statement on this line."""
         best: ast.stmt | None = None
-        for node in ast.walk(self._within(within, line)):
+        for node in walk(self._within(within, line)):
             if (
                 isinstance(node, ast.stmt)
                 and node.lineno <= line <= (node.end_lineno or node.lineno)
