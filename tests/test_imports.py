@@ -106,3 +106,14 @@ def test_loads_neither_torch_nor_rich(name: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(SRC)!r}); import {name}; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_loads_nothing_of_the_standard_library_that_takes_time() -> None:
+    code = (
+        f"import os, sys; sys.path.insert(0, {str(SRC)!r}); before = set(sys.modules); import whydevice;"
+        "print([n for n in sorted(set(sys.modules) - before) if not n.startswith('whydevice')])"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60)
+    loaded = set(ast.literal_eval(done.stdout))
+    # Built into the interpreter, but for the first, which takes a fifth of a millisecond.
+    assert loaded <= {"__future__", "atexit", "itertools"}, done.stderr

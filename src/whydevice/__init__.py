@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 from . import guard
 from .catch import install, uninstall, wants_everywhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from .catch.watch import watch
     from .evidence.modules import audit
     from .simulate import simulate_cuda
     from .types import Explanation
+else:
+    ModuleType = type(sys)  # an empty Python has not loaded `types`, which takes as long as all that we load
 
 __version__ = "0.1.0"
 
