@@ -6,6 +6,7 @@ import difflib
 import os
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import replace
 
 from whydevice.types import (
     Also,
@@ -61,8 +62,9 @@ def made(text: str, headline: str, cause: str, trail: Iterable[Place], **rest: o
     )
     certainty = rest.pop("certainty", "certain")
     named = Cause(cause, cause.replace("-", " "), "") if cause else None
+    environment = rest.pop("environment", ENVIRONMENT)
     return Explanation(  # type: ignore[arg-type]
-        error, certainty, headline, ENVIRONMENT, named, trail=tuple(trail), sources={SCRIPT: text}, **rest
+        error, certainty, headline, environment, named, trail=tuple(trail), sources={SCRIPT: text}, **rest
     )
 
 
@@ -223,6 +225,7 @@ DISPATCH = made(
             "another part of the script may rely on the whole model being on cuda:0.",
         ),
     ),
+    environment=replace(ENVIRONMENT, gpus=2),
 )
 
 LIBRARY = os.path.join(os.getcwd(), "site-packages/lib_augmentation/augment.py")

@@ -144,6 +144,8 @@ def test_the_footer_leaves_off_what_does_not_apply() -> None:
     assert "apply it" not in text(cases.GRU, script="")
     real = replace(cases.GRU, environment=replace(cases.ENVIRONMENT, simulated=False))
     assert "apply it: python -m whydevice --fix -m pkg.train" in text(real, script="-m pkg.train")
+    three = replace(cases.GRU, environment=replace(cases.ENVIRONMENT, gpus=3))
+    assert "whydevice --simulate-cuda=3 --fix a.py" in text(three, script="a.py")
     of_a_rank = replace(real, environment=replace(real.environment, rank=0))
     assert "apply it" not in text(of_a_rank, script="-m pkg.train")
 

@@ -50,11 +50,13 @@ def environment() -> Environment:
     """The versions, whether CUDA is simulated, and the rank in a distributed run."""
     torch = values.torch()
     simulate = sys.modules.get("whydevice.simulate")
+    gpus = simulate.active() if simulate is not None else 0
     return Environment(
         platform.python_version(),
         str(torch.__version__) if torch is not None else "",
-        bool(simulate is not None and simulate.active()),
+        bool(gpus),
         ranks.number(),
+        gpus,
     )
 
 

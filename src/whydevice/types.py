@@ -130,12 +130,13 @@ class Also:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where the error happened. `rank` is the process's rank in a distributed run."""
+    """Where the error happened. `rank` is the process's rank in a distributed run, `gpus` how many are simulated."""
 
     python: str
     torch: str
     simulated: bool = False
     rank: int | None = None
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

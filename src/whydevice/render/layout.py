@@ -7,7 +7,6 @@ failing place and the fix last.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from dataclasses import replace
 from typing import NamedTuple
@@ -181,12 +180,9 @@ def _footer(explanation: Explanation, width: int, script: str | None) -> list[Li
 
 
 def _simulated(explanation: Explanation) -> str:
-    """The option that runs the script as it ran: with at least the GPUs that the explanation names."""
-    named = [*explanation.error.devices, *(operand.device or "" for operand in explanation.operands)]
-    highest = max(
-        (int(found[1]) for one in named if (found := re.fullmatch(r"cuda:(\d{1,3})", one))), default=0
-    )
-    return "--simulate-cuda" if not highest else f"--simulate-cuda={highest + 1}"
+    """The option that runs the script as it ran."""
+    gpus = explanation.environment.gpus
+    return "--simulate-cuda" if gpus < 2 else f"--simulate-cuda={gpus}"
 
 
 def running_script() -> str | None:
