@@ -31,13 +31,15 @@ def test_what_to_does_not_reach_is_told_apart() -> None:
     assert kinds["scale"] == "buffer"
     assert kinds["mask"] == "attribute"
     assert kinds["heads[0].weight"] == "hidden"
-    assert kinds["named['aux'].weight"] == "hidden"
+    assert kinds['named["aux"].weight'] == "hidden"
     assert {entry.path for entry in found.unreached} == {
         "mask",
         "heads[0].weight",
         "heads[0].bias",
-        "named['aux'].weight",
+        'named["aux"].weight',
     }
+    counted = ", ".join(f"{n} on {device}" for device, n in found.devices.items())
+    assert str(found).split("\n")[0].endswith(f": {len(found.entries)} tensors, {counted}")
     assert "mask" in str(found) and ".to() does not reach it" in str(found)
 
 

@@ -162,7 +162,7 @@ def test_the_map_of_a_hostile_module_is_complete(behaviour: Behaviour) -> None:
         found = audit(model)
         str(found)
     assert calls == []
-    assert {"0.weight", "0.bias", "kept[0]", "kept[2]['x']"} <= {entry.path for entry in found.entries}
+    assert {"0.weight", "0.bias", "kept[0]", 'kept[2]["x"]'} <= {entry.path for entry in found.entries}
 
 
 FIXTURES = sorted(p.parent for p in (Path(__file__).parents[1] / "fixtures").glob("*/*/fixed.py"))

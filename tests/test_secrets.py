@@ -82,7 +82,7 @@ def test_no_value_environment_or_command_line_is_shown(failing: str, tmp_path: P
 
 def test_keys_are_shown_as_names_or_not_at_all() -> None:
     assert [shown_key(k) for k in ("x", "input_ids", "fc.weight", "layers/0", 3, -1, "block12")] == [
-        "['x']", "['input_ids']", "['fc.weight']", "['layers/0']", "[3]", "[-1]", "['block12']",
+        '["x"]', '["input_ids"]', '["fc.weight"]', '["layers/0"]', "[3]", "[-1]", '["block12"]',
     ]  # fmt: skip
     hidden = ("a b", "me@example.org", "sk-live-4f3a", "", "x" * 50, "+49 170 1234567", "4111111111111111", 10**12,
               1.5, None, True, ("a",), "\x1b[31m", "<b>", "AKIA0123456789ABCDEF", "päss")  # fmt: skip

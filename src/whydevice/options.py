@@ -20,7 +20,7 @@ variables is on the wrong device, where it came from, and which edit mends it.
                         again until nothing is left
   --unsafe-fixes        with --fix or --diff: also the fixes marked unsafe
   --diff                print what --fix would write as a diff; change nothing
-  --trace               note the line that made each tensor: exact, but slower
+  --trace               note the line that made or last moved a tensor; slower
   --json FILE           write the explanations to FILE (-: standard output)
   --color WHEN          auto, always or never; heeds NO_COLOR and FORCE_COLOR
   --explain [NAME]      print the page of a cause; without NAME, list the causes

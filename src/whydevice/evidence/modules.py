@@ -49,8 +49,10 @@ class Audit:
         return tuple(e for e in self.entries if not e.moved)
 
     def __str__(self) -> str:
-        counted = ", ".join(f"{n} on {device}" for device, n in self.devices.items()) or "no tensors"
-        lines = [f"{self.module}: {counted}"]
+        total = len(self.entries)
+        where = [f"{n} on {device}" for device, n in self.devices.items()]
+        count = f"{total or 'no'} tensor{'s' * (total != 1)}"
+        lines = [f"{self.module}: {count}" + (f", {', '.join(where)}" if where else "")]
         if self.entries:
             widths = [max(len(getattr(e, f)) for e in self.entries) for f in ("path", "device", "kind")]
             for e in self.entries:
