@@ -199,6 +199,13 @@ def test_double_install_and_uninstall(tmp_path: Path) -> None:
         theirs = sys.excepthook
         whydevice.uninstall()
         assert sys.excepthook is theirs, "a hook put over ours stays"
+        sys.excepthook = ours  # they go, and put back what they found
+        whydevice.uninstall()
+        assert sys.excepthook is before[0]
+        whydevice.install()
+        whydevice.install(everywhere=True)
+        whydevice.uninstall()
+        assert (sys.excepthook, sys.unraisablehook) == before
         """,
     )
     assert outcome(done) == ("", "", 0)

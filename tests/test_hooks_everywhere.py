@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from processes import environment, outcome, run, why
+from processes import LIGHT, environment, outcome, run, why
+
+TEXT = """\
+class Text:
+    def __str__(self): return "\\nwhydevice: an explanation\\n"
+    def __radd__(self, text): return text + "an explanation"
+"""
 
 FRAMEWORKS = Path(__file__).parent / "data" / "frameworks"
 
@@ -24,6 +30,69 @@ def test_each_framework_script_shows_it_once(name: str) -> None:
     done = why(name, cwd=FRAMEWORKS, env=environment(WHYDEVICE="everywhere"))
     text = "\n" + done.stderr
     assert text.count("\nwhydevice: ") + text.count("\n[rank0]: whydevice: ") == 1
+
+
+REACHED = ("dataloader_worker.py", "process_group_hook.py", "spawned_rank.py")
+"""Those whose error reaches a hook, in this process or in the child: `everywhere` is not needed."""
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_a_framework_script_that_reaches_a_hook_shows_it_once_by_default(name: str) -> None:
+    done = why(name, cwd=FRAMEWORKS)
+    text = "\n" + done.stderr
+    assert text.count("\nwhydevice: ") + text.count("\n[rank0]: whydevice: ") == 1
+
+
+# What Gradio, ComfyUI, Ray and web services do with an error; they themselves are no part of the tests' environment.
+SWALLOWED = {
+    "Gradio: print_exc in a worker thread": """
+def handler():
+    try:
+        shifted(3)
+    except Exception:
+        traceback.print_exc()
+thread = threading.Thread(target=handler); thread.start(); thread.join()
+""",
+    "ComfyUI: format_exc in a log": """
+try:
+    shifted(3)
+except Exception as ex:
+    logging.error("!!! Exception during processing !!! %s", ex)
+    logging.error(traceback.format_exc())
+""",
+    "a web service: logger.exception in an executor": """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(1) as pool:
+    waiting = pool.submit(shifted, 3)
+try:
+    waiting.result()
+except Exception:
+    logging.getLogger("app").exception("request failed")
+""",
+    "Ray: the text and the pickled exception": """
+import pickle
+class TaskError(Exception): pass
+try:
+    shifted(3)
+except Exception as exc:
+    text, data = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__)), pickle.dumps(exc)
+assert any("an explanation" in note for note in pickle.loads(data).__notes__)
+raise TaskError(text) from pickle.loads(data)
+""",
+}
+
+
+@pytest.mark.parametrize("name", SWALLOWED)
+def test_what_frameworks_do_with_an_error_shows_it_once(name: str, tmp_path: Path) -> None:
+    # Ray prints the text as the driver's error, and its cause below or above it.
+    light = LIGHT.replace('lambda exc: "an explanation"', "lambda exc: Text()")
+    text = "import logging, threading, traceback, whydevice\n" + TEXT + light + SWALLOWED[name]
+    done = _run(tmp_path, text)
+    assert done.stderr.count("\nwhydevice: an explanation\n") == 1, done.stderr
+    assert done.returncode == (1 if name.startswith("Ray") else 0)
+    plain = _run(tmp_path, text.replace("on device meta is not", "on no device is"), WHYDEVICE="0")
+    assert plain.returncode == done.returncode
+    assert "whydevice: " not in plain.stderr
 
 
 MODULE = """\

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .. import guard
 from . import formatting
 from .loading import forget, when_loaded
+from .prune import linked
 
 if TYPE_CHECKING:
     from ..types import Explanation
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _MODULE = "torch.nn.modules.module"
 _OURS = "\nwhydevice: "
 _TRACEBACK = BaseException.__dict__["__traceback__"]
-_CAUSE = BaseException.__dict__["__cause__"]
 _DICT = BaseException.__dict__["__dict__"]
 _ARGS = BaseException.__dict__["args"]
 _handles: list[Any] = []
@@ -100,19 +100,24 @@ def _note(exc: BaseException) -> None:
 
 
 def drop_repeated(exc: BaseException) -> None:
-    """Take our note from `exc` where the text of its cause has it: a pool sends its parent both."""
-    notes = _DICT.__get__(exc).get("__notes__")
-    cause = _CAUSE.__get__(exc)
-    if type(notes) is not list or cause is None:
-        return
-    said = [text for text in _ARGS.__get__(cause) if type(text) is str]
-    notes[:] = [
-        each
-        for each in notes
-        if not (type(each) is str and each.startswith(_OURS) and any(each in text for text in said))
-    ]
-    if not notes:
-        del _DICT.__get__(exc)["__notes__"]
+    """Take our note from what is printed with `exc` where the text of another that is printed has it.
+
+    A pool sends its parent the exception and, as its cause, the text; Ray the text, and as its cause the
+    exception.
+    """
+    printed = list(linked(exc, everything=False))
+    said = [text for each in printed for text in _ARGS.__get__(each) if type(text) is str and _OURS in text]
+    for each in printed if said else ():
+        notes = _DICT.__get__(each).get("__notes__")
+        if type(notes) is not list:
+            continue
+        notes[:] = [one for one in notes if not _repeats(one, said)]
+        if not notes:
+            del _DICT.__get__(each)["__notes__"]
+
+
+def _repeats(text: object, said: list[str]) -> bool:
+    return type(text) is str and text.startswith(_OURS) and any(text in other for other in said)
 
 
 def note(exc: BaseException, explanation: Explanation) -> None:

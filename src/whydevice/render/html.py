@@ -17,7 +17,7 @@ _LIGHT = (
 )
 _DARK = (
     "--wd-red:#ff8a80;--wd-green:#7ddc93;--wd-blue:#8ab8ff;"
-    "--wd-warn:#e5b567;--wd-tag:#d3a6ff;--wd-dim:#9a9a9a;"
+    "--wd-warn:#e5b567;--wd-tag:#d3a6ff;--wd-dim:#a8a8a8;"
 )
 _RULES = (
     f".whydevice{{{_LIGHT}color:var(--jp-content-font-color1,inherit);border-left:3px solid var(--wd-red);"
