@@ -6,7 +6,7 @@ import ast
 import types
 from typing import Any
 
-from . import partials, values
+from . import inlined, partials, values
 from .arguments import held_to_identity
 from .evaluate import call_name, function_of, try_evaluate
 from .frames import LiveFrame, locate
@@ -36,6 +36,7 @@ def live_scopes(frames: list[LiveFrame], sources: Sources) -> list[Scope]:
             call = calling_node(previous) if previous is not None else None
             if previous is not None and call is not None:
                 scope.caller, scope.call = previous, call
+                inlined.restore(previous, call, scope)
                 bind(scope, call, previous, sources)
         scopes.append(scope)
         previous = scope
