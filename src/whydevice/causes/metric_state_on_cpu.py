@@ -22,7 +22,7 @@ from typing import Any
 
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.operands import Leaf
+from ..evidence.operands import Held, Leaf
 from ..evidence.steps import Step
 from ._finding import Finding
 from ._module_state import construction_finding, moved_somewhere
@@ -38,7 +38,8 @@ def find(evidence: Evidence) -> Finding | None:
     if wrong is None or not wrong.leaf.is_module:
         return _own_state(evidence)
     module, leaf = wrong.leaf.value, wrong.leaf
-    if leaf.device != wrong.device or "parameter" in state_kinds(module) or not state_kinds(module):
+    kinds = state_kinds(module)
+    if "parameter" in kinds or (leaf.device != wrong.device if kinds else not _moves_attributes(wrong.held)):
         return None
     return construction_finding(
         evidence,
@@ -46,6 +47,13 @@ def find(evidence: Evidence) -> Finding | None:
         f"`{leaf.expression}` keeps its state on {wrong.device}, but its input is on {evidence.wanted}",
         "a module of its own: moving the model does not move it",
     )
+
+
+def _moves_attributes(held: Held | None) -> bool:
+    """Whether a tensor is a plain attribute of a module whose class moves those itself, as torchmetrics' do."""
+    if held is None or held.kind != "attribute" or not values.is_module(held.owner):
+        return False
+    return values.class_attribute(type(held.owner), "_apply") is not values.torch().nn.Module._apply
 
 
 def _own_state(evidence: Evidence) -> Finding | None:

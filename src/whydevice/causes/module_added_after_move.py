@@ -1,8 +1,9 @@
-"""What happened: a function, a library's or your own, put new modules (adapters, LoRA layers) into a model that had been
-moved already.
+"""What happened: a function, a library's or your own, put new modules (adapters, LoRA layers, a new head) into a model that
+had been moved already.
 
 How to recognise it: parameters of one module class are on the CPU, the rest of the model is on the GPU, and a call on
-the model, of the function that makes such modules, stands below the model's `.to(device)`.
+the model, of the function that makes such modules or of a method that makes a part anew
+(`model.reset_classifier(10)`), stands below the model's `.to(device)`.
 
 Before:
 
@@ -22,24 +23,32 @@ Safe: the move then reaches the new modules too, and an optimizer made later see
 from __future__ import annotations
 
 import ast
+import dis
+import re
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from .. import edits
 from ..edits.scope import names_bound
 from ..evidence import values
+from ..evidence.calls import returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
 from ..evidence.passive import class_module, function_module
-from ..evidence.scopes import Scope, position
+from ..evidence.scopes import MISSING, Scope, own_nodes, position
+from ..evidence.sources import ScopeNode
 from ._finding import Finding, Mend
-from ._moves import suite_of, text_of_move
-from ._order import move_statements, moved, user_scopes, value_now
+from ._moves import moves_in, suite_of, text_of_move
+from ._order import moved, value_now
+from ._user_calls import every_scope
 
 NAME = "module-added-after-move"
 TITLE = "modules were put into a model that was moved before"
 ORDER = 44
+
+_DEVICE = re.compile(r"dev|gpu|rank", re.IGNORECASE)
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -51,18 +60,17 @@ def find(evidence: Evidence) -> Finding | None:
         part = _owner(wrong.leaf.value, wrong.leaf.scope.receiver)
     if part is None:
         return None
-    for scope in user_scopes(evidence, []):
-        for call, move in move_statements(evidence, scope):
-            model = _model(call, move)
-            held = value_now(model, scope)
-            if not values.is_module(held) or evidence.wanted not in values.module_devices(held):
-                continue
-            kind = _added_class(held, part)
-            if kind is None:
-                continue
-            added = _additions(scope, move, ast.unparse(model), kind)
-            if len(added) == 1 and (_makes(added[0], scope, kind) or not _assigned(scope, move, model)):
-                return _finding(evidence, scope, call, move, added[0], ast.unparse(model), kind)
+    for scope in every_scope(evidence):
+        for call, move in _moves(evidence, scope):
+            for model in _models(call, move):
+                held = _held(evidence, model, scope)
+                if not values.is_module(held) or evidence.wanted not in values.module_devices(held):
+                    continue
+                found = _by_function(scope, move, model, held, part) or _by_method(
+                    scope, move, model, held, part
+                )
+                if found is not None:
+                    return _finding(evidence, scope, call, move, *found, ast.unparse(model))
     return None
 
 
@@ -72,6 +80,70 @@ def _owner(tensor: Any, receiver: Any) -> Any:
         values.lookup(values.instance_dict(receiver), "_parameters", {}) if values.is_module(receiver) else {}
     )
     return receiver if any(held is tensor for _, held in values.named(own)) else None
+
+
+def _moves(evidence: Evidence, scope: Scope) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """The moves to the wanted device. Where the frame that knew the device is gone, those to what is called one: that
+    it was the wanted one, the model shows, which has state there."""
+    for call in moves_in(own_nodes(scope.node)):
+        statement, device = scope.source.statement(call), evidence.inference.moved_to(call, scope)
+        named = bool(call.args) and _DEVICE.search(ast.unparse(call.args[0])) is not None
+        if statement is not None and (device == evidence.wanted or (device is None and named)):
+            yield call, statement
+
+
+def _by_function(
+    scope: Scope, move: ast.stmt, model: ast.expr, held: Any, part: Any
+) -> tuple[ast.Expr | ast.Assign, bool] | None:
+    """(`add_lora(model)` below the move, whether it is sure to make what is wrong)."""
+    kind = _added_class(held, part)
+    if kind is None:
+        return None
+    added = _additions(scope, move, ast.unparse(model), kind)
+    if len(added) != 1:
+        return None
+    sure = _makes(added[0], scope, kind)
+    return (added[0], sure) if sure or not _assigned(scope, move, model) else None
+
+
+def _by_method(
+    scope: Scope, move: ast.stmt, model: ast.expr, held: Any, part: Any
+) -> tuple[ast.Expr | ast.Assign, bool] | None:
+    """(`model.reset_classifier(n)` below the move, True): a method of a library's class that binds the part anew."""
+    name = next((path for path, each in values.submodules(held) if each is part), "").partition(".")[0]
+    child = values.lookup(values.lookup(values.instance_dict(held), "_modules"), name)
+    if child is None or any(device != values.module_device(part) for device in values.module_devices(child)):
+        return None
+    for statement in _below(scope, move):
+        function = statement.value.func if isinstance(statement.value, ast.Call) else None
+        if not isinstance(function, ast.Attribute) or ast.unparse(function.value) != ast.unparse(model):
+            continue
+        method = values.class_attribute(type(held), function.attr)
+        if type(method) is types.FunctionType and is_library(method.__code__.co_filename):
+            if any(i.opname == "STORE_ATTR" and i.argval == name for i in dis.get_instructions(method)):
+                return statement, True
+    return None
+
+
+def _below(scope: Scope, move: ast.stmt) -> Iterator[ast.Expr | ast.Assign]:
+    """The statements that run after a move: those below it in its block, and in the blocks among them."""
+    for statement in suite_of(scope, move):
+        if position(statement) > position(move) and not isinstance(statement, ScopeNode | ast.ClassDef):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Expr | ast.Assign):
+                    yield node
+
+
+def _held(evidence: Evidence, model: ast.expr, scope: Scope) -> Any:
+    """What a place holds; of a function that has returned, the failing module, if it returned that by this name."""
+    held = value_now(model, scope)
+    if held is MISSING and evidence.wrong is not None:
+        for step in evidence.steps:
+            entered = step.extra.get("entered")
+            if entered is not None and entered.node is scope.node:
+                if [ast.unparse(value) for value in returned(scope.node)] == [ast.unparse(model)]:
+                    return evidence.wrong.leaf.value
+    return held
 
 
 def _added_class(model: Any, owner: Any) -> type | None:
@@ -86,10 +158,12 @@ def _added_class(model: Any, owner: Any) -> type | None:
     return None
 
 
-def _model(call: ast.Call, move: ast.stmt) -> ast.expr:
-    """What a move moves, by its name: in `model = Net().to(device)` it is `model`."""
-    made = isinstance(moved(call), ast.Call) and isinstance(move, ast.Assign) and move.value is call
-    return move.targets[0] if made and isinstance(move, ast.Assign) else moved(call)
+def _models(call: ast.Call, move: ast.stmt) -> Iterator[ast.expr]:
+    """What a move moves, by its names: `model` and `self.model` in `self.model = model.to(device)`."""
+    if not isinstance(moved(call), ast.Call):
+        yield moved(call)
+    if isinstance(move, ast.Assign) and move.value is call:
+        yield move.targets[0]
 
 
 def _additions(scope: Scope, move: ast.stmt, model: str, kind: type) -> list[ast.Expr | ast.Assign]:
@@ -97,12 +171,8 @@ def _additions(scope: Scope, move: ast.stmt, model: str, kind: type) -> list[ast
     modules, or to one of the user's own that makes such modules."""
     package = class_module(kind).partition(".")[0]
     found: list[ast.Expr | ast.Assign] = []
-    for statement in suite_of(scope, move):
-        if (
-            position(statement) <= position(move)
-            or not isinstance(statement, ast.Expr | ast.Assign)
-            or not isinstance(statement.value, ast.Call)
-        ):
+    for statement in _below(scope, move):
+        if not isinstance(statement.value, ast.Call):
             continue
         if isinstance(statement, ast.Assign) and [ast.unparse(t) for t in statement.targets] != [model]:
             continue
@@ -140,13 +210,13 @@ def _finding(
     call: ast.Call,
     move: ast.stmt,
     added: ast.Expr | ast.Assign,
+    sure: bool,
     model: str,
-    kind: type,
 ) -> Finding:
     called = scope.source.one_line(added.value)
     mend = _mend(scope, call, move, added, model)
     return Finding(
-        certainty="certain" if _makes(added, scope, kind) else "likely",
+        certainty="certain" if sure else "likely",
         headline=f"`{called}` put modules on {evidence.wrong_device} into `{model}`, after that was moved to {evidence.wanted}",
         root_node=added,
         root_scope=scope,
@@ -159,20 +229,20 @@ def _mend(
     scope: Scope, call: ast.Call, move: ast.stmt, added: ast.Expr | ast.Assign, model: str
 ) -> Mend | None:
     """Put them in before the move; where the move is part of another statement, move the model again."""
-    source = scope.source
-    block = suite_of(scope, move)
-    between = block[block.index(move) + 1 : block.index(added)]
+    source, block = scope.source, suite_of(scope, move)
+    last = next(s for s in block if s is added or s in source.ancestors(added))
+    between = block[block.index(move) + 1 : block.index(last)]
     used = model.partition(".")[0]
-    if ast.unparse(moved(call)) == model and not any(_names(s, used) for s in between):
+    if ast.unparse(moved(call)) == model and last is added and not any(_names(s, used) for s in between):
         try:
             made = edits.move_statement(source, added, before=move)
             return Mend("put them in before the move", made, added, scope)
         except edits.EditError:
             pass
     given = {n.id for a in [*call.args, *call.keywords] for n in ast.walk(a) if isinstance(n, ast.Name)}
-    if any(given & names_bound(s) for s in block[block.index(move) : block.index(added) + 1]):
+    if any(given & names_bound(s) for s in block[block.index(move) : block.index(last) + 1]):
         return None
-    made = edits.insert_after(source, added, f"{model}{text_of_move(call, scope)}")
+    made = edits.insert_after(source, last, f"{model}{text_of_move(call, scope)}")
     return Mend("move the model again, with what was put in", made, added, scope)
 
 

@@ -76,7 +76,7 @@ def find(evidence: Evidence) -> Finding | None:
     ):
         return None
     kind = values.type_name(module)
-    return construction_finding(
+    finding = construction_finding(
         evidence,
         expression,
         f"`{expression}` ({kind}) is on {evidence.wrong_device}, but its input is on {evidence.wanted}"
@@ -84,3 +84,15 @@ def find(evidence: Evidence) -> Finding | None:
         else f"`{expression}` is on {evidence.wrong_device}",
         f"made here, on {evidence.wrong_device}, and never moved",
     )
+    whole = evidence.wrong.leaf if evidence.wrong is not None else None
+    if (
+        finding is not None
+        and whole is not None
+        and whole.is_module
+        and evidence.wanted in values.module_devices(whole.value)
+    ):
+        finding.certainty = "likely"  # the module that holds it was moved: it came later, or was moved back
+        finding.root_note = (
+            f"made on {evidence.wrong_device}; other parts of `{whole.expression}` are on {evidence.wanted}"
+        )
+    return finding
