@@ -187,6 +187,8 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
     if not (has_move(try_evaluate(step.node, step.scope)) and has_move(_bound_now(step))):
         return None
     made = edits.append_method(step.scope.source, step.node, text)
+    if step.scope.source.segment(step.node).endswith(text):
+        return None  # it was moved by these very words, and something else has put the tensor elsewhere
     return Mend(title, made, step.node, step.scope)
 
 

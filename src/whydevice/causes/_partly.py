@@ -162,6 +162,8 @@ def _condition(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     receiver = gap.sibling.func.value  # type: ignore[attr-defined]
     plain = _only_tensors(gap, evidence)
     names = {n.id for n in ast.walk(gap.node.test) if isinstance(n, ast.Name)}
+    if _asks_for_tensor(gap.node.test):
+        return _container_branch(gap) if isinstance(gap.node, ast.If) else ()
     test = f"torch.is_tensor({ast.unparse(receiver)})"
     if isinstance(gap.node, ast.IfExp):
         inverted = any(n is gap.sibling for n in ast.walk(gap.node.orelse))
@@ -174,6 +176,35 @@ def _condition(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
             )
         return edits.replace_node(source, gap.node, source.segment(moved)) if plain else ()
     return edits.replace_node(source, gap.node.test, test) if "torch" in gap.scope.globals else ()
+
+
+def _asks_for_tensor(test: ast.expr) -> bool:
+    """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`: right as it is, and what it lets through holds tensors."""
+    names = {
+        ast.unparse(n).rpartition(".")[2] for n in ast.walk(test) if isinstance(n, ast.Name | ast.Attribute)
+    }
+    return isinstance(test, ast.Call) and bool(names & {"is_tensor", "Tensor"})
+
+
+def _container_branch(gap: Gap) -> tuple[Any, ...]:
+    """Below `if torch.is_tensor(v): setattr(self, name, v.to(device))`: the same for a flat container of tensors."""
+    assert isinstance(gap.node, ast.If) and gap.sibling is not None
+    source, kind = gap.scope.source, type(gap.way[-2].value) if len(gap.way) > 1 else None
+    receiver = gap.sibling.func.value  # type: ignore[attr-defined]
+    if gap.node.orelse or len(gap.node.body) != 1 or kind not in (dict, list, tuple):
+        return ()
+    moved = _moved(ast.unparse(receiver), gap.way[-2].value, text_of_move(gap.sibling, gap.scope))
+    statement = source.segment(gap.node.body[0])
+    if moved is None or statement.count(source.segment(gap.sibling)) != 1 or "\n" in statement:
+        return ()
+    own = re.match(r"\s*", source.line(gap.node.lineno))
+    body = re.match(r"\s*", source.line(gap.node.body[0].lineno))
+    if own is None or body is None or len(body[0]) <= len(own[0]):
+        return ()
+    again = statement.replace(source.segment(gap.sibling), moved)
+    end = source.end(gap.node)
+    text = f"\n{own[0]}elif isinstance({ast.unparse(receiver)}, {kind.__name__}):\n{body[0]}{again}"
+    return (source.edit(end, end, text),)
 
 
 def _only_tensors(gap: Gap, evidence: Evidence) -> bool:

@@ -124,6 +124,17 @@ def touches(a: Edit, b: Edit) -> bool:
     return first <= (b.end_line, b.end_column) and (b.line, b.column) <= last
 
 
+def went_elsewhere(evidence: Evidence) -> bool:
+    """Whether the way leads through a move to the wanted device: then it is not the way that this tensor came."""
+    return any(
+        s.kind == "move"
+        and isinstance(s.node, ast.Call)
+        and isinstance(s.node.func, ast.Attribute)
+        and evidence.inference.moved_to(s.node, s.scope) == evidence.wanted
+        for s in evidence.steps
+    )
+
+
 def has(evidence: Evidence, *kinds: str) -> Step | None:
     """The last step of one of these kinds."""
     return next((s for s in reversed(evidence.steps) if s.kind in kinds), None)

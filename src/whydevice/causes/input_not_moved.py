@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ..evidence.collect import Evidence
 from ._finding import Finding
-from ._values_shared import made_note, value_finding
+from ._values_shared import made_note, value_finding, went_elsewhere
 
 NAME = "input-not-moved"
 TITLE = "an input or target was not moved"
@@ -30,7 +30,7 @@ def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None or evidence.wanted == "cpu" or wrong.leaf.is_module:
         return None
-    if not (wrong.leaf.is_tensor or wrong.leaf.held or wrong.leaf.inferred):
+    if not (wrong.leaf.is_tensor or wrong.leaf.held or wrong.leaf.inferred) or went_elsewhere(evidence):
         return None
     if not (wrong.proven or wrong.leaf.inferred):
         # An object that holds such a tensor, which may not be the one that failed: a place to look, nothing to edit.

@@ -43,7 +43,7 @@ def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None or evidence.wanted == "cpu" or wrong.leaf.is_module:
         return None
-    return _guarded(evidence) or _property(evidence) or _returned(evidence, wrong)
+    return _guarded(evidence) or _property(evidence) or _returned(evidence, wrong) or _stored(evidence)
 
 
 # -- an attribute that is computed again only when a test says so ---------------------------------------------------
@@ -122,6 +122,40 @@ def _with_device(evidence: Evidence, step: Step, name: str, guard: ast.If) -> Me
     source = step.scope.source
     made = edits.replace_node(source, guard.test, f"{source.segment(guard.test)} or {own}.device != {text}")
     return Mend("compute it again when the device has changed", made, guard, step.scope)
+
+
+# -- an entry of a dict that is made only where it is missing --------------------------------------------------------
+
+
+def _stored(evidence: Evidence) -> Finding | None:
+    for step in evidence.steps:
+        added = step.extra.get("added", step.stmt)
+        target = added.targets[0] if isinstance(added, ast.Assign) else None
+        store = dotted(target.value) if isinstance(target, ast.Subscript) else None
+        if store is None or not step.editable or not isinstance(added, ast.Assign):
+            continue
+        ups = step.scope.source.ancestors(added)
+        guards = [u for u in ups if isinstance(u, ast.If) and added in u.body]
+        guard = next((g for g in guards if any(_asks(n, store) for n in ast.walk(g.test))), None)
+        if guard is None or evidence.inference.device(step.node, step.scope) != evidence.wanted:
+            continue  # computed anew it would be wrong again: the test is not what is missing
+        finding = Finding(
+            headline=f"`{_said(evidence)}` is on {evidence.wrong_device}: `{store}` keeps it from an earlier call, and the test does not ask for the device",
+            root_node=guard.test,
+            root_scope=step.scope,
+            root_note="this test does not ask for the device",
+        )
+        found = anchors(step.scope, guard, evidence.wanted or "", evidence.inference)
+        text = next((a.text for a in found if a.rank != LITERAL and not a.text.startswith(store)), None)
+        if text is not None:
+            source, entry = step.scope.source, step.scope.source.segment(target)  # type: ignore[arg-type]
+            again = f"{source.segment(guard.test)} or {entry}.device != {text}"
+            made = edits.replace_node(source, guard.test, again)
+            finding.mends.append(
+                Mend("compute it again when the device has changed", made, guard.test, step.scope)
+            )
+        return finding
+    return None
 
 
 # -- a cached property ----------------------------------------------------------------------------------------------

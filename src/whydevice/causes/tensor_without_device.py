@@ -24,7 +24,7 @@ from __future__ import annotations
 from ..evidence.collect import Evidence
 from ._finding import Finding
 from ._mend import from_dataset
-from ._values_shared import made_note, value_finding
+from ._values_shared import made_note, value_finding, went_elsewhere
 
 NAME = "tensor-without-device"
 TITLE = "a tensor was made without device=, so on the CPU"
@@ -35,7 +35,7 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if root is None or root.kind not in ("factory", "constructor") or evidence.wanted == "cpu":
         return None
-    if from_dataset(evidence.steps):
+    if from_dataset(evidence.steps) or went_elsewhere(evidence):
         return None
     note = made_note(root)
     finding = value_finding(evidence, note, root)
@@ -46,4 +46,6 @@ def find(evidence: Evidence) -> Finding | None:
         finding.trail.append((root.node, root.scope, note))
         said = finding.mends[0].note if finding.mends else ""
         finding.root_note = said or f"not moved to {evidence.wanted} here"
+    elif finding is not None and not root.editable and finding.mends:
+        finding.root_note = f"gives a tensor on {evidence.wrong_device}"  # the factory itself is a library's
     return finding
