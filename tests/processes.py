@@ -42,6 +42,15 @@ def shifted(a):
 
 LIGHT_MISMATCH = LIGHT + "shifted(3)\n"
 
+NO_TORCH = LIGHT.replace('explain=lambda exc: "an explanation"', "explain=lambda exc: made")
+NO_TORCH = NO_TORCH.replace('_fake("whydevice.render.terminal", write=_write)\n', "") + (
+    "if 'whydevice' in sys.modules:\n"
+    "    from whydevice.types import DeviceError, Environment, Explanation\n"
+    "    made = Explanation(error=DeviceError('RuntimeError', 'm', 'X1'), certainty='possible',\n"
+    "                       headline='an explanation', environment=Environment('3', '2', False, None))\n"
+)
+"""A real explanation, for what needs more of it than its text."""
+
 
 def environment(**extra: str) -> dict[str, str]:
     """os.environ without what would change output; extra entries win."""

@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from processes import LIGHT, environment, run
-
-NO_TORCH = LIGHT.replace('explain=lambda exc: "an explanation"', "explain=lambda exc: made")
-NO_TORCH = NO_TORCH.replace('_fake("whydevice.render.terminal", write=_write)\n', "") + (
-    "from whydevice.types import DeviceError, Environment, Explanation\n"
-    "made = Explanation(error=DeviceError('RuntimeError', 'm', 'X1'), certainty='possible',\n"
-    "                   headline='an explanation', environment=Environment('3', '2', False, None))\n"
-)
-"""A real explanation, for what needs more of it than its text."""
+from processes import LIGHT, NO_TORCH, environment, run
 
 
 def _run(folder: Path, text: str, *flags: str, typed: str, **env: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from processes import environment
+from processes import NO_TORCH, environment
 
 BAD = "import torch\ndef shifted(a):\n    return a - torch.ones(3, device='meta')"
 
@@ -68,7 +68,7 @@ def test_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     shown = outputs["bad"][1].data
     assert shown["text/plain"].lstrip("\n").startswith("whydevice: ")
-    assert "cell [2]" in shown["text/plain"]
+    assert "cell [2], line 3" in shown["text/plain"]
     assert "ipykernel" not in shown["text/plain"]
     words = re.findall(r"[\w.]+", shown["text/plain"].splitlines()[0])
     assert all(word in shown["text/html"] for word in words)
@@ -99,6 +99,36 @@ def test_a_kernel_without_a_device_error_puts_out_what_it_did(
     )
     assert re.sub(r"ipykernel_\d+", "", ours) == re.sub(r"ipykernel_\d+", "", plain)
     assert "ZeroDivisionError" in plain
+
+
+CHANGES = r"ipykernel_\d+|(?:user|sys:|total:|Wall time:) [^,\\]*"
+FAILING = [
+    "shifted(3)",
+    "%tb",
+    "%%time\nshifted(3)",
+    "%run -i script.py",
+    "%xmode Minimal",
+    "shifted(3)",
+    "%tb Verbose",
+    "print(type(sys.last_value).__name__)",
+]
+
+
+def test_a_kernel_puts_out_what_it_did_before_our_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("shifted(3)\n")
+    printed = []
+    for first in ("import json", "%load_ext whydevice"):
+        outputs = _execute(tmp_path, [first, NO_TORCH, *FAILING], monkeypatch)[2:]
+        kept = [[one for one in cell if one.output_type != "display_data"] for cell in outputs]
+        shown = [sum(one.output_type == "display_data" for one in cell) for cell in outputs]
+        printed.append((re.sub(CHANGES, "", repr(kept)), shown))
+    (plain, none), (ours, shown) = printed
+    assert ours == plain
+    assert none == [0] * len(FAILING)
+    assert shown == [1, 0, 1, 1, 0, 1, 0, 0]
+    assert plain.count("'output_type': 'error'") == 6
 
 
 class _Terminal:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processes import environment, run
+from processes import LIGHT, SRC, environment, run
 
 TESTS = """\
 import pytest
@@ -83,3 +85,22 @@ def test_the_whole_suite_with_simulated_gpus(tmp_path: Path) -> None:
     assert _sections(done.stdout) == 1
     assert "whydevice/simulate" not in done.stdout, "our frames do not show"
     assert "takes a number of GPUs" in _pytest(tmp_path, "--simulate-cuda=0", text=text).stderr
+
+
+def test_the_entry_point_and_the_option_that_turns_it_off(tmp_path: Path) -> None:
+    # As an installed package has it: the name is that of `-p no:whydevice`.
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["pytest11"]
+    installed = tmp_path / "site" / "whydevice_of_this_tree-0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Name: whydevice-of-this-tree\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(
+        "[pytest11]\n" + "".join(f"{name} = {module}\n" for name, module in points.items())
+    )
+    (tmp_path / "test_it.py").write_text(LIGHT + "def test_bad(): shifted(3)\n")
+    env = environment(PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), SRC]))
+    for options, sections in (((), 1), (("-p", "no:whydevice"), 0)):
+        flags = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--color=no", *options]
+        done = run("-m", "pytest", *flags, "test_it.py", cwd=tmp_path, env=env)
+        assert "1 failed" in done.stdout, done.stdout + done.stderr
+        assert done.stdout.count("an explanation") == sections
