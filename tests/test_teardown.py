@@ -87,7 +87,7 @@ def test_variables_are_believed(kind: type[Net], culprit: str) -> None:
     assert claims.broken(exc, said) == []
 
 
-@pytest.mark.parametrize("kind", [Input, Attribute, Parameter])
+@pytest.mark.parametrize("kind", [Input, Attribute, Parameter, Activation])
 def test_what_was_moved_is_said(kind: type[Net]) -> None:
     _, said = failure(kind(), "cpu")
     assert any(note.startswith(SAID) for note in said.notes), said
@@ -97,6 +97,24 @@ def test_what_was_moved_is_said(kind: type[Net]) -> None:
 def test_nothing_is_said_where_nothing_was_moved(kind: type[Net]) -> None:
     _, said = failure(kind(), None)
     assert not any(note.startswith(SAID) for note in said.notes), said
+
+
+def test_a_result_that_was_brought_over_is_no_teardown() -> None:
+    class Brought(Net):
+        def forward(self, x: Any) -> Any:
+            hidden = self.fc(x.cpu()).to(x.device)
+            noise = torch.rand(3, 4)
+            return hidden * noise
+
+    net = Brought()
+    try:
+        net(torch.ones(3, 4, device="cuda"))
+    except RuntimeError as exc:
+        from whydevice import guard
+
+        said = guard._pipeline(exc)
+        assert said is not None and said.culprit is not None and said.culprit.expression == "noise"
+        assert not any(note.startswith(SAID) for note in said.notes), said
 
 
 def test_a_module_that_was_never_moved_is_no_teardown() -> None:

@@ -163,6 +163,8 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     if values.is_module(value):
         return _of_module(text, value, wanted, rank, scope, at)
     if values.is_container(value):
+        if text in filled_in(scope.node):
+            return []  # at this place it may be empty still
         found = []
         for key, item in list(values.items(value))[:3]:
             shown = shown_key(key)
@@ -222,6 +224,18 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
         state = "parameters" if any(kind == "parameter" for _, kind in here) else "buffers"
         found.append(Anchor(f"next({text}.{state}()).device", rank if is_receiver else max(rank, LOCAL)))
     return found
+
+
+def filled_in(node: ast.AST) -> set[str]:
+    """The names of containers that a function's body itself puts items into."""
+    return {
+        inner.func.value.id
+        for inner in own_nodes(node)  # type: ignore[arg-type]
+        if isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Attribute)
+        and isinstance(inner.func.value, ast.Name)
+        and inner.func.attr in ("append", "appendleft", "extend", "insert", "add")
+    }
 
 
 def _short(path: str) -> bool:

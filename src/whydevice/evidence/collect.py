@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..messages import wanted_side
 from ..types import DeviceError
 from . import values
 from .calls import live_scopes
+from .direction import devices_in_play, wanted_of
 from .frames import LiveFrame, forget_locals, joined, live_frames, locate
-from .infer import NOT_A_TENSOR, Inference, canonical
+from .infer import NOT_A_TENSOR, Inference
 from .operands import Held, Leaf, flat, leaves, match, unmoved
 from .origins import Tracer
 from .scopes import MISSING, Scope
 from .signatures import names_of
 from .sources import Sources
 from .steps import Step
-from .teardown import moved_since
+from .teardown import moved_since, ran_elsewhere
 from .textual import innermost_in_text
 
 MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
@@ -142,9 +141,7 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         else evidence.leaves
     )
     _judge(evidence)
-    if evidence.direction == "accelerator" and moved_since(
-        evidence.leaves, evidence.wanted, evidence.wrong_device
-    ):
+    if evidence.direction == "accelerator" and _torn_down(evidence):
         inference.state_moved = True
         evidence.leaves = leaves(evidence.node, evidence.user, inference)
         evidence.inner = evidence.leaves if last is evidence.user else leaves(last.live.node, last, inference)  # type: ignore[union-attr]
@@ -155,6 +152,19 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         first = evidence.wrongs[0]
         evidence.steps = evidence.trace(first.leaf.node, first.leaf.scope)
         evidence.branches = list(evidence.tracer.branches)
+
+
+def _torn_down(evidence: Evidence) -> bool:
+    """Whether modules were moved since: their state contradicts the operands, or what they gave the failing frame."""
+    user, wanted, wrong = evidence.user, evidence.wanted, evidence.wrong_device
+    if moved_since(evidence.leaves, wanted, wrong):
+        return True
+    own = user.receiver if user is not None else MISSING
+    return (
+        values.is_module(own)
+        and values.module_device(own) == wrong
+        and ran_elsewhere(own, user, wanted, wrong)
+    )
 
 
 def _through_library(evidence: Evidence) -> None:
@@ -176,12 +186,9 @@ def _through_library(evidence: Evidence) -> None:
         return
 
 
-# -- which device is right ------------------------------------------------------------------------------------
-
-
 def _judge(evidence: Evidence) -> None:
-    devices = _devices_in_play(evidence)
-    evidence.wanted, evidence.direction = _wanted(evidence, devices)
+    devices = devices_in_play(evidence)
+    evidence.wanted, evidence.direction = wanted_of(evidence, devices)
     if evidence.wanted is None:
         return
     others = [d for d in devices if d != evidence.wanted]
@@ -189,80 +196,6 @@ def _judge(evidence: Evidence) -> None:
     evidence.wrongs = _wrongs(evidence)
     if evidence.wrongs:
         evidence.wrong_device = evidence.wrongs[0].device
-
-
-def _devices_in_play(evidence: Evidence) -> list[str]:
-    """The devices that disagree: those that the message names, else those of the operands."""
-    named = [d for d in (canonical(d) for d in evidence.error.devices) if d is not None]
-    found = Counter(dict.fromkeys(named, 10))
-    for one in [*flat(evidence.inner), *flat(evidence.leaves)]:
-        for device in one.devices():
-            if len(set(named)) < 2 or device in named:
-                found[device] += 1
-    return [d for d, _ in found.most_common()]
-
-
-def _wanted(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
-    side = wanted_side(evidence.error)
-    if evidence.error.family == "X1" and evidence.library is not None and "cpu" in devices:
-        return "cpu", "assertion"
-    if side == "cpu" and not evidence.error.family.startswith("F1"):
-        return "cpu", "wording"
-    if len(devices) < 2:
-        return (None, "") if not devices else _wanted_alone(evidence, devices[0])
-    kinds = {d.partition(":")[0] for d in devices}
-    if "meta" in kinds:
-        rest = [d for d in devices if not d.startswith("meta")]
-        return (rest[0], "meta") if rest else (None, "")
-    accelerators = [d for d in devices if d != "cpu"]
-    if "cpu" in kinds and len(accelerators) == 1:
-        return accelerators[0], "accelerator"
-    return _between_gpus(evidence, accelerators or devices)
-
-
-def _wanted_alone(evidence: Evidence, device: str) -> tuple[str | None, str]:
-    """One device in play (a table on the CPU indexed by something unseen): the frames' accelerator is wanted."""
-    if device != "cpu":
-        return None, ""
-    seen: Counter[str] = Counter()
-    for scope in evidence.scopes:
-        for value in list(scope.locals.values())[:200] if scope.frame is not None else []:
-            if values.is_tensor(value):
-                seen[values.device_of(value) or ""] += 1
-            elif values.is_module(value):
-                seen.update(values.module_devices(value))
-    accelerators = [d for d, _ in seen.most_common() if d and d not in ("cpu", "meta")]
-    return (accelerators[0], "majority") if accelerators else (None, "")
-
-
-def _between_gpus(evidence: Evidence, devices: list[str]) -> tuple[str | None, str]:
-    """Two GPUs: the module that was called, else the frame's own module, else the named device, else most."""
-    for one in evidence.leaves:
-        if one.is_module and one.device in devices:
-            return one.device, "module"
-    user = evidence.user
-    if user is not None and values.is_module(user.receiver):
-        own = values.module_device(user.receiver)
-        if own in devices:
-            return own, "module"
-    if user is not None:
-        for name in ("device", "dev"):
-            named = canonical(user.locals.get(name, user.globals.get(name)))
-            if named in devices:
-                return named, "name"
-    count: Counter[str] = Counter()
-    for one in evidence.inner:
-        if one.is_tensor and one.device in devices:
-            count[one.device or ""] += 1
-    for one in evidence.leaves:
-        for device in one.devices():
-            if device in devices:
-                count[device] += 1
-    ranked = count.most_common()
-    if ranked and (len(ranked) == 1 or ranked[0][1] > ranked[1][1]):
-        return ranked[0][0], "majority"
-    first = canonical(evidence.error.devices[-1]) if evidence.error.devices else None
-    return (first if first in devices else devices[0]), ""
 
 
 # -- which operand is wrong -----------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from typing import Any
 from . import values
 from .evaluate import try_evaluate
 from .operands import Leaf, flat
+from .passive import class_module
 from .scopes import Scope, bindings_of
+from .vocabulary import MOVES
 
 
 def is_state(one: Leaf) -> bool:
@@ -54,12 +56,20 @@ def ran_elsewhere(module: Any, scope: Scope | None, wanted: str | None, wrong: s
         held, made = scope.locals.get(name), found[0].value
         if made is None or len(found) != 1 or not values.is_tensor(held) or values.device_of(held) != wanted:
             continue
-        for call in (node for node in ast.walk(made) if isinstance(node, ast.Call)):
+        calls = [node for node in ast.walk(made) if isinstance(node, ast.Call)]
+        if any(isinstance(c.func, ast.Attribute) and c.func.attr in MOVES for c in calls):
+            continue  # it was brought there
+        for call in calls:
             called = try_evaluate(call.func, scope)
-            if id(called) in parts and not _brings_weights(called):
+            if id(called) in parts and _keeps_device(called) and not _brings_weights(called):
                 if set(values.module_devices(called)) == {wrong}:
                     return True
     return False
+
+
+def _keeps_device(module: Any) -> bool:
+    """Whether a module is torch's own: one of the user's may move what it gives back."""
+    return class_module(type(module)).startswith("torch.nn.")
 
 
 def _brings_weights(module: Any) -> bool:
