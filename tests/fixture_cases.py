@@ -19,7 +19,8 @@ class Case:
 
     `reading` is what a reviewer says of the edit that is written where it is not the one made by hand.
     `also_true` are further causes that a reader would accept as the truth. `known_gap` says, by check, why
-    the product is not right on this fixture yet.
+    the product is not right on this fixture yet. `occasion` is what a note says of the branch that this run took;
+    empty where no note may speak of one, None where the fixture does not ask.
     """
 
     folder: Path
@@ -32,6 +33,7 @@ class Case:
     gpus: int
     known_gap: dict[str, str] = field(default_factory=dict)
     reading: str = ""
+    occasion: str | None = None
 
     @property
     def id(self) -> str:
@@ -84,6 +86,7 @@ def cases() -> list[Case]:
                 gpus=data["gpus"],
                 known_gap=data.get("known_gap", {}),
                 reading=data.get("reading", ""),
+                occasion=data.get("occasion"),
             )
         )
     return found

@@ -160,6 +160,18 @@ def test_report_is_the_snapshot(case: Case, runs: Runs, bless: bool, real_cuda: 
     assert text == snapshot.read_text(encoding="utf-8")
 
 
+SPEAKS_OF_A_BRANCH = re.compile(r"happens only|is in the branch|runs only when|not taken")
+
+
+@pytest.mark.parametrize("case", grouped([c for c in CASES if c.occasion is not None]))
+def test_says_when_it_fails(case: Case, runs: Runs, request: pytest.FixtureRequest) -> None:
+    expected_gap(request, case, "raises", "explained")
+    run = runs.explained(case)
+    said = [note for note in run.explanations[0]["notes"] if SPEAKS_OF_A_BRANCH.search(note)]
+    assert len(said) == bool(case.occasion), said
+    assert not said or case.occasion in said[0], said
+
+
 @each_case
 def test_mended_and_then_runs(
     case: Case, command: Runner, real_cuda: bool, bless: bool, tmp_path: Path, request: pytest.FixtureRequest

@@ -38,8 +38,8 @@ def _of_culprit(evidence: Evidence, finding: Finding) -> Certainty:
     wrong = evidence.wrong
     if evidence.user is None or (wrong is None and finding.culprit is None):
         return "likely"  # what cannot be pointed at is not proven
-    if wrong is None or finding.culprit not in (None, wrong.expression):
-        return "certain"  # the cause named another thing, on evidence of its own
+    if finding.either or wrong is None or finding.culprit not in (None, wrong.expression):
+        return "certain"  # the cause rests on evidence of its own
     if not {evidence.wanted, evidence.wrong_device} <= wrong.leaf.devices():
         if evidence.direction == "name":
             return "likely"
@@ -65,7 +65,7 @@ def _only_one_left(evidence: Evidence) -> bool:
 
 
 def _of_way(evidence: Evidence, finding: Finding) -> Certainty:
-    steps = _walked(evidence, finding)
+    steps = walked(evidence, finding)
     if any(step.extra.get("unsure") for step in steps):
         return "likely"
     if steps and steps[-1].kind in GAPS:
@@ -89,7 +89,7 @@ def _as_noted(evidence: Evidence) -> bool:
     )
 
 
-def _walked(evidence: Evidence, finding: Finding) -> list[Step]:
+def walked(evidence: Evidence, finding: Finding) -> list[Step]:
     """The steps from the failing operand to the root that the finding names; none, if it found that otherwise."""
     root = finding.root_node if finding.root_node is not None else getattr(finding.root, "node", None)
     for at, step in enumerate(evidence.steps):

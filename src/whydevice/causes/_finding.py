@@ -30,6 +30,7 @@ class Finding:
     certainty: Certainty = "certain"
     culprit: str | None = None
     culprit_at: tuple[ast.AST, Scope] | None = None  # where it stands, when that is not in the failing call
+    either: bool = False  # true whichever of the two devices, and of the operands, is the right one
     culprit_device: str | None = None  # where that is not the wrong operand's
     root: Step | None = None
     root_node: ast.AST | None = None

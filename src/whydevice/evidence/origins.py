@@ -23,6 +23,7 @@ from .scopes import (
     all_reaching,
     bindings_of,
     comprehension_binding,
+    excludes,
     own_nodes,
     position,
     reaching,
@@ -128,6 +129,7 @@ class Tracer:
         binding = self.binding(node.id, node, scope)
         if binding is not None:
             sure = self._is_sure(binding, node, scope)
+            self._rivals_too(binding, node, scope)
             self._bound(binding, node, scope, steps, path, sure)
             return
         if node.id in scope.bound:
@@ -175,6 +177,14 @@ class Tracer:
         if not rivals or self._gave(binding, use, scope):
             return True
         return all(self._gave(b, use, scope) is False or self._binds_bad(b, scope) is False for b in rivals)
+
+    def _rivals_too(self, binding: Binding, use: ast.Name, scope: Scope) -> None:
+        """Note the values of other branches that are on the wrong device as well: another pass would fail of them."""
+        found = bindings_of(scope.node).get(use.id, [])
+        for rival in all_reaching(scope.source, found, use, until(scope)):
+            if rival is not binding and excludes(scope.source, rival.stmt, binding.stmt) and not rival.path:
+                if rival.value is not None and self._binds_bad(rival, scope):
+                    self.branches.append((rival.value, scope))
 
     def _gave(self, binding: Binding, use: ast.Name, scope: Scope) -> bool | None:
         """Whether a binding's value is the object that the name holds; None when that cannot be told."""
@@ -251,6 +261,7 @@ class Tracer:
             self.iterate(binding.value, scope, steps, (*binding.path, *path))
             return
         steps.append(Step("assign", binding.value, scope, use.id, binding.stmt, path=binding.path))
+        steps[-1].extra["use"] = use
         if not sure:
             steps[-1].extra["unsure"] = True  # another branch may have bound it
         if isinstance(binding.value, ast.List | ast.Dict) and not binding.path:

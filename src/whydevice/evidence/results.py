@@ -193,6 +193,7 @@ def _returned(
     if chosen is None:
         return
     steps.append(return_step(chosen, entered))
+    steps[-1].extra["into"] = path if isinstance(chosen, ast.Tuple) else ()
     tracer.follow(chosen, entered, steps, path)
 
 
