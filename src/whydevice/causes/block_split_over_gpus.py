@@ -55,6 +55,8 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     kind = values.type_name(block)
     finding = Finding(
+        certainty="likely",  # that the library reads what does not name the block is not seen
+        either=True,
         culprit=_expression(evidence),
         headline=f"`{kind}` is cut in two: its layers are on {' and '.join(sorted(values.module_devices(block)))}",
     )

@@ -88,6 +88,7 @@ def _finding(evidence: Evidence, one: UserCall, name: str, every: str, made: Any
     text = one.scope.source.one_line(target) if target is not None else ast.unparse(one.node.func)
     seen = next((leaf.expression for leaf in flat(evidence.leaves) if leaf.value is made), text)
     finding = Finding(
+        either=True,
         culprit=seen,
         culprit_device=device,
         headline=f"`{seen}` is all on {device}, but the layers that use it are on {' and '.join(_sides(evidence))}",

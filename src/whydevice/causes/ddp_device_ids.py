@@ -48,6 +48,7 @@ def find(evidence: Evidence) -> Finding | None:
     name = made.scope.source.one_line(argument)
     where = " and ".join(devices) if devices else "not on one GPU"
     finding = Finding(
+        either=len(devices) > 1,
         culprit=name,
         headline=f"`{name}` is on {where}, but DistributedDataParallel was given device_ids",
         root_node=made.node,

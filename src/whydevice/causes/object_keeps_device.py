@@ -100,6 +100,7 @@ def _finding(
     text = scope.source.one_line(moved(call))
     seen = next((one.expression for one in evidence.leaves if one.value is held), None)
     finding = Finding(
+        either=True,
         culprit=seen if seen is not None or evidence.wrong is not None else text,
         headline=f"`{text}` keeps a device of its own: `{name}` is still {device} after the move to {target}",
         root_node=call,

@@ -57,6 +57,7 @@ def find(evidence: Evidence) -> Finding | None:
             line = failed.live.line if failed.live is not None else 0
             finding = Finding(
                 certainty="likely",
+                either=True,
                 culprit=model,
                 headline=f"{name} met {' and '.join(sorted(sides))} in its own code: `{model}` is spread over both",
                 root_node=node,
