@@ -172,10 +172,23 @@ def _name(evidence: Evidence) -> str:
 
 def _literal(evidence: Evidence, ids: ast.expr, scope: Scope) -> tuple[ast.expr, Scope]:
     """The list that `device_ids` was written as, where the way to it can be followed."""
-    for step in reversed(evidence.tracer.trace(ids, scope, None)):
-        if isinstance(step.node, ast.List) and step.editable:
-            return step.node, step.scope
+    called = scope if scope.frame is not None else evidence.tracer.scope_of(scope.node, scope)
+    for step in reversed(evidence.tracer.trace(ids, called, None)):
+        node = _under_key(step.node, ids) if isinstance(step.node, ast.Dict) else step.node
+        if isinstance(node, ast.List) and step.editable:
+            return node, step.scope
     return ids, scope
+
+
+def _under_key(written: ast.Dict, ids: ast.expr) -> ast.expr | None:
+    """The value that a dict was written with under the key of `config["gpus"]`."""
+    key = ids.slice.value if isinstance(ids, ast.Subscript) and isinstance(ids.slice, ast.Constant) else None
+    found = [
+        v
+        for k, v in zip(written.keys, written.values, strict=True)
+        if isinstance(k, ast.Constant) and k.value == key
+    ]
+    return found[0] if len(found) == 1 and key is not None else None
 
 
 def _left_behind(evidence: Evidence, wrapper: Any, path: str) -> Finding | None:
@@ -209,6 +222,7 @@ def _spread(evidence: Evidence, made: UserCall | None, wrapper: Any, devices: li
     """The module's parts are on several GPUs on purpose: no replica can be made of it."""
     name = _expression(evidence, wrapper)
     finding = Finding(
+        either=True,
         culprit=name,
         headline=f"DataParallel wraps a module that is spread over {' and '.join(devices)}",
         root_note="wraps a module whose parts are on several GPUs",
