@@ -8,6 +8,7 @@ from typing import Any
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.operands import Leaf
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ..evidence.teardown import ran_elsewhere
@@ -75,6 +76,31 @@ def moved_somewhere(evidence: Evidence, steps: list[Step], module: object) -> bo
             if values.is_module(held) and any(sub is module for _, sub in values.submodules(held)):
                 return True
     return False
+
+
+def way_of_unmoved_receiver(evidence: Evidence) -> tuple[list[Step], str] | None:
+    """(way to the construction, expression) of the module whose method failed of its own state, where all of that is
+    on the wrong device and nothing moves it."""
+    user, wrong = evidence.user, evidence.wrong
+    if user is None or wrong is None or not values.is_module(user.receiver):
+        return None
+    if values.module_device(user.receiver) != evidence.wrong_device or not _is_state(
+        wrong.leaf, user.receiver
+    ):
+        return None
+    first = user.parameters()[0].arg if user.parameters() else ""
+    argument = user.bound.get(first)
+    if argument is None:
+        return None
+    steps = evidence.trace(argument.node, argument.scope)
+    if moved_somewhere(evidence, steps, user.receiver):
+        return None
+    return steps, argument.scope.source.one_line(argument.node)
+
+
+def _is_state(leaf: Leaf, module: Any) -> bool:
+    state = {id(tensor) for _, tensor, _ in values.module_tensors(module)}
+    return any(id(h.tensor) in state for h in leaf.held)
 
 
 def follows_a_move(evidence: Evidence, module: Any) -> bool:

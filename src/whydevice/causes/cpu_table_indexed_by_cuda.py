@@ -38,6 +38,7 @@ from ..evidence.scopes import Scope, own_nodes
 from ..types import Edit
 from ._finding import Finding, Mend
 from ._mend import mend_value
+from ._module_state import way_of_unmoved_receiver
 from ._objects import after_construction
 from ._values_shared import made_note, value_finding
 
@@ -58,6 +59,8 @@ def find(evidence: Evidence) -> Finding | None:
         or not wrong.leaf.is_tensor
     ):
         return None
+    if way_of_unmoved_receiver(evidence) is not None:
+        return None  # no table of its own: the module that has it was never moved
     if _moved_after(subscript, user, evidence):
         return None if _takes_device(evidence) else _store(evidence, subscript, user)
     finding = value_finding(evidence, f"on cpu, and not moved to {evidence.wanted} here")

@@ -18,14 +18,11 @@ Safe: a module's `.to()` works in place.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.operands import Held, Leaf
-from ..evidence.steps import Step
+from ..evidence.operands import Held
 from ._finding import Finding
-from ._module_state import construction_finding, moved_somewhere
+from ._module_state import construction_finding, way_of_unmoved_receiver
 from ._modules import moved_construction, state_kinds
 
 NAME = "metric-state-on-cpu"
@@ -58,16 +55,10 @@ def _moves_attributes(held: Held | None) -> bool:
 
 def _own_state(evidence: Evidence) -> Finding | None:
     """The failing frame is a method of a module whose own state is all on the wrong device (`self.weight`)."""
-    user, wrong = evidence.user, evidence.wrong
-    if user is None or wrong is None or not values.is_module(user.receiver):
+    wrong, way = evidence.wrong, way_of_unmoved_receiver(evidence)
+    if wrong is None or way is None:
         return None
-    if values.module_device(user.receiver) != evidence.wrong_device or not _is_state(
-        wrong.leaf, user.receiver
-    ):
-        return None
-    steps, expression = _way_of_receiver(evidence)
-    if steps is None or moved_somewhere(evidence, steps, user.receiver):
-        return None
+    steps, expression = way
     built = next((s for s in reversed(steps) if s.kind == "construct"), None)
     mend = moved_construction(evidence, steps)
     finding = Finding(
@@ -81,18 +72,3 @@ def _own_state(evidence: Evidence) -> Finding | None:
         if built is None:
             finding.root_node, finding.root_scope = mend.node, mend.scope
     return finding
-
-
-def _is_state(leaf: Leaf, module: Any) -> bool:
-    state = {id(tensor) for _, tensor, _ in values.module_tensors(module)}
-    return any(id(h.tensor) in state for h in leaf.held)
-
-
-def _way_of_receiver(evidence: Evidence) -> tuple[list[Step] | None, str]:
-    user = evidence.user
-    assert user is not None
-    first = user.parameters()[0].arg if user.parameters() else ""
-    argument = user.bound.get(first)
-    if argument is None:
-        return None, ""
-    return evidence.trace(argument.node, argument.scope), argument.scope.source.one_line(argument.node)
