@@ -2,7 +2,8 @@
 
 The default device holds for factory calls (`torch.zeros`, `torch.tensor`) and for the parameters of new modules. It does
 not reach `torch.from_numpy`, `torch.Tensor(...)`, tensors that a DataLoader's workers make, the generator with which a
-DataLoader shuffles, or what is loaded from a file. As a context (`with torch.device("cuda"):`) it ends with its block.
+DataLoader shuffles or `random_split` draws, or what is loaded from a file. As a context (`with torch.device("cuda"):`)
+it ends with its block.
 
 How to recognise it: the default device is the wanted one, and the tensor comes from such a call, or was made below the
 block. Shuffling fails with "Expected a 'cuda' device type for generator but found 'cpu'".
@@ -67,21 +68,27 @@ def find(evidence: Evidence) -> Finding | None:
 def _shuffled(evidence: Evidence) -> Finding | None:
     """A sampler makes a generator of the CPU for itself, and the numbers that it draws are made on the default device."""
     wanted, found = (canonical(d) for d in evidence.error.devices[:2] or ("", ""))
+    if wanted is None or wanted != evidence.inference.default_device() or found != "cpu":
+        return None
     drawn = drawing(evidence)
-    if wanted is None or wanted != evidence.inference.default_device() or found != "cpu" or not drawn:
+    made = made_by(evidence, type(drawn[0])) if drawn else None
+    if made is None:
+        call = _with_default_generator(evidence)
+        if call is None or evidence.user is None:
+            return None
+        scope, text, does, takes = evidence.user, ast.unparse(call.func), "draws", "takes the default one"
+    else:
+        loader, call, scope = made
+        text, does, takes = scope.source.one_line(loader), "shuffles", "makes one"
+    if keyword(call, "generator") is not None:
         return None
-    made = made_by(evidence, type(drawn[0]))
-    if made is None or keyword(made[1], "generator") is not None:
-        return None
-    loader, call, scope = made
-    text = scope.source.one_line(loader)
     evidence.wanted, evidence.wrong_device, evidence.wrongs = wanted, found, []
     finding = Finding(
         culprit=text,
-        headline=f"`{text}` shuffles with a generator on {found}, but the default device is {wanted}",
+        headline=f"`{text}` {does} with a generator on {found}, but the default device is {wanted}",
         root_node=call,
         root_scope=scope,
-        root_note=f"given no generator, so it makes one on {found}",
+        root_note=f"given no generator, so it {takes} on {found}",
     )
     source = scope.source
     name, imports = edits.torch_name(source, "torch", "Generator", call)
@@ -89,6 +96,16 @@ def _shuffled(evidence: Evidence) -> Finding | None:
     added = edits.add_keyword(source, call, "generator", f"{name}(device={device})")
     finding.mends.append(Mend("give it a generator on the default device", (*imports, *added), call, scope))
     return finding
+
+
+def _with_default_generator(evidence: Evidence) -> ast.Call | None:
+    """The user's call of a library's function whose parameter `generator` was left at torch's default generator."""
+    user, node = evidence.user, evidence.node
+    below = next((s for s in evidence.scopes if s.caller is user and s.call is node), None)
+    if below is None or not isinstance(node, ast.Call) or not below.is_parameter("generator"):
+        return None
+    default = values.lookup(values.instance_dict(values.torch()), "default_generator")
+    return node if default is not None and below.locals.get("generator") is default else None
 
 
 def _outside_context(evidence: Evidence, root: Step) -> Finding | None:
