@@ -20,6 +20,11 @@ After:
         mixed = self.left @ self.right
         return mixed * x
 
+A library's object may do so too. Where it has a method that makes the tensor anew, call that after the move:
+
+    policy = policy.to(device)
+    policy.reset_noise()
+
 Unsafe: the result changes, as it should: the product now follows the parameters. A buffer would be wrong here.
 """
 
@@ -32,6 +37,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._reset import reset_finding
 
 NAME = "tensor-from-parameters-in-init"
 TITLE = "a tensor computed from parameters was kept from __init__"
@@ -47,7 +53,9 @@ def find(evidence: Evidence) -> Finding | None:
         ),
         None,
     )
-    if step is None or step.extra.get("held") != "attribute" or values.is_leaf(step.value):
+    if step is None:
+        return reset_finding(evidence)
+    if step.extra.get("held") != "attribute" or values.is_leaf(step.value):
         return None
     finding = Finding(
         headline=f"`self.{step.name}` is on {evidence.wrong_device}: it was computed from parameters in __init__, before they were moved",
