@@ -11,10 +11,11 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
 from ..evidence.operands import Held, Leaf
-from ..evidence.scopes import Scope
+from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ._finding import Mend
 from ._moves import move_text, moves_in, suite_of, text_of_move
+from ._order import method_scopes, move_statements, moved
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
 
@@ -59,6 +60,9 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
                 made_there = any(s.kind == "construct" and s.node is step.node for s in outside)
                 title = "move it where it is made" if made_there else "move it like the module beside it"
                 return _moved(step, text, title)
+            mend = _beside_another(evidence, step)
+            if mend is not None:
+                return mend
     if helper is None:
         built = next((s for s in reversed(steps) if makes_module(s) and s.editable), None)
         if built is not None and isinstance(built.node, ast.expr):
@@ -124,12 +128,42 @@ def _sibling_move(evidence: Evidence, step: Step) -> str | None:
         assert isinstance(call.func, ast.Attribute)
         if evidence.inference.moved_to(call, step.scope) != evidence.wanted:
             continue
-        moved = other.targets[0] if isinstance(other, ast.Assign) else call.func.value
-        if values.is_module(try_evaluate(moved, step.scope)) or _constructs_module(
+        target = other.targets[0] if isinstance(other, ast.Assign) else call.func.value
+        if values.is_module(try_evaluate(target, step.scope)) or _constructs_module(
             call.func.value, step.scope
         ):
             return text_of_move(call, step.scope)
     return None
+
+
+def _beside_another(evidence: Evidence, step: Step) -> Mend | None:
+    """Below a method's statement that moves another module of the same object (`self.critic.cuda()`)."""
+    if step.kind != "attribute" or not values.is_module(attribute_now(step.owner, step.name)):
+        return None
+    for scope in method_scopes(evidence, step.owner):
+        for call, statement in move_statements(evidence, scope):
+            other = moved(call)
+            if not (
+                isinstance(statement, ast.Expr)
+                and statement.value is call
+                and isinstance(other, ast.Attribute)
+            ):
+                continue
+            if try_evaluate(other.value, scope) is step.owner and values.is_module(
+                try_evaluate(other, scope)
+            ):
+                name = f"{scope.source.one_line(other.value)}.{step.name}"
+                made = edits.insert_after(scope.source, statement, f"{name}{text_of_move(call, scope)}")
+                return Mend("move it like the module beside it", made, statement, scope)
+    return None
+
+
+def attribute_now(owner: Any, name: str) -> Any:
+    """What an object holds under a name now, or MISSING."""
+    try:
+        return values.attribute(owner, name)
+    except LookupError:
+        return MISSING
 
 
 def _constructs_module(node: ast.expr, scope: Scope) -> bool:

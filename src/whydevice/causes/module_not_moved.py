@@ -18,12 +18,17 @@ Safe: a module's `.to()` works in place and keeps its parameters' identity, so a
 
 from __future__ import annotations
 
+import ast
+
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.scopes import MISSING
+from ..evidence.steps import Step
 from ._facts import owners
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
+from ._modules import attribute_now
 
 NAME = "module-not-moved"
 TITLE = "a whole module was never moved"
@@ -40,21 +45,30 @@ def _placed(evidence: Evidence, module: object) -> bool:
     return evidence.wrong is not None and evidence.wrong.leaf.value is not module
 
 
+def _named_at(step: Step) -> tuple[object, str]:
+    """(what a step's expression, or the attribute that it is about, holds; how the source writes that)."""
+    if step.kind == "attribute" and step.owner is not MISSING and step.scope.parameters():
+        return attribute_now(step.owner, step.name), f"{step.scope.parameters()[0].arg}.{step.name}"
+    return try_evaluate(step.node, step.scope), step.scope.source.one_line(step.node)
+
+
 def _of_parameter(evidence: Evidence) -> Finding | None:
     """A parameter by itself (an update in a loop over `.parameters()`), of a module that is there as a whole."""
     wrong = evidence.wrong
     if wrong is None or evidence.wanted in (None, "cpu", "meta") or wrong.device != "cpu":
         return None
-    tensor = wrong.leaf.value
+    tensor, node = wrong.leaf.value, wrong.leaf.node
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        tensor = try_evaluate(node.value, wrong.leaf.scope)  # an update of `p.data` is one of p
     if not values.is_tensor(tensor) or not values.is_parameter(tensor):
         return None
     for step in evidence.steps:
-        module = try_evaluate(step.node, step.scope)
+        module, name = _named_at(step)
         if not values.is_module(module) or values.module_device(module) != wrong.device:
             continue
         if all(t is not tensor for _, t, _ in values.module_tensors(module)):
             continue
-        name, kind = step.scope.source.one_line(step.node), values.type_name(module)
+        kind = values.type_name(module)
         return construction_finding(
             evidence,
             wrong.expression,
