@@ -23,7 +23,7 @@ import ast
 from .. import edits
 from ..evidence.collect import Evidence
 from ..evidence.libraries import is_library, is_ours
-from ..evidence.scopes import Scope, own_nodes
+from ..evidence.scopes import Argument, Scope, own_nodes
 from ..evidence.sources import is_regular_file
 from ..messages import frames_in_text
 from ._finding import Finding, Mend
@@ -60,7 +60,14 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=scope,
         root_note="runs in a worker, where CUDA cannot be used",
     )
-    if here and not is_library(file) and is_regular_file(file):
+    given = _given_device(evidence, here[0], node) if here else None
+    if given is not None:
+        finding.root_node, finding.root_scope = given.node, given.scope
+        finding.root_note = f"goes to `{text}`, which runs in a worker"
+        made = edits.replace_node(given.scope.source, given.node, '"cpu"')
+        title = "leave it on the CPU in the worker; the training loop moves the batch"
+        finding.mends.append(Mend(title, made, given.node, given.scope))
+    elif here and not is_library(file) and is_regular_file(file):
         made = tuple(e for m in moves for e in edits.delete_method_call(scope.source, m))
         mend = Mend("leave it on the CPU in the worker", made, here[0], scope)
         if any(isinstance(source.parent(m), ast.Call | ast.keyword) for m in moves):
@@ -77,6 +84,29 @@ def _place(evidence: Evidence, message: str) -> tuple[str, int] | None:
         return (own[-1].path, own[-1].line) if own else None
     places = [p for p in frames_in_text(message) if not is_library(p.file) and not is_ours(p.file)]
     return (places[-1].file, places[-1].line) if places else None
+
+
+def _given_device(evidence: Evidence, move: ast.Call, function: ast.AST) -> Argument | None:
+    """The argument of the user's that names the device of a move, where the function would stay on the CPU without it."""
+    user, named = evidence.user, move.args[0] if move.args else None
+    if user is None or user.node is not function or not isinstance(named, ast.Name):
+        return None
+    argument = user.bound.get(named.id)
+    if argument is None or argument.default or argument.spread or is_library(argument.scope.source.path):
+        return None
+    default = _default_of(user, named.id)
+    return argument if isinstance(default, ast.Constant) and default.value == "cpu" else None
+
+
+def _default_of(scope: Scope, name: str) -> ast.expr | None:
+    if not isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    a = scope.node.args
+    positional = [*a.posonlyargs, *a.args]
+    pairs = list(zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True))
+    return next(
+        (d for p, d in [*pairs, *zip(a.kwonlyargs, a.kw_defaults, strict=True)] if p.arg == name), None
+    )
 
 
 def _moves(scope: Scope) -> list[ast.Call]:

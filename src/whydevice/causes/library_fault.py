@@ -20,8 +20,8 @@ from ..evidence.calls import enter, returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
-from ..evidence.operands import flat, leaves
-from ..evidence.scopes import Scope, bindings_of
+from ..evidence.operands import Leaf, flat, leaves
+from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
 
@@ -29,13 +29,16 @@ NAME = "library-fault"
 TITLE = "a library made the tensor on the wrong device"
 ORDER = 12
 MADE = ("factory", "constructor")
+_MOVING = ("to", "cuda", "cpu", "set_device", "device", "move_to")
 
 
 def find(evidence: Evidence) -> Finding | None:
     user = evidence.user
     if user is None or evidence.wrong_device is None or not isinstance(evidence.node, ast.Call):
         return None
-    if any(d != evidence.wanted for one in flat(evidence.leaves) for d in one.devices()):
+    own = _object_without_move(evidence)
+    given_to = [one for one in evidence.leaves if one is not own]
+    if any(d != evidence.wanted for one in flat(given_to) if not one.is_scalar for d in one.devices()):
         return None
     made = _made_in_library(evidence)
     if made is None:
@@ -43,26 +46,48 @@ def find(evidence: Evidence) -> Finding | None:
     name = library_name(made.file)
     where = f"{os.path.basename(made.file)}, line {made.line}, in `{made.scope.function or 'the module'}`"
     argument = _absent_argument(evidence, made)
-    given = argument if argument is not None else evidence.node.func
+    given = argument if argument is not None else own.node if own is not None else evidence.node.func
     text = user.source.one_line(given)
     title = f"{name} made `{made.text()}` on {evidence.wrong_device} by itself"
     reason = f"{title} ({where}); your arguments are all on {evidence.wanted}."
     if argument is not None:
         reason += f" Pass a tensor on {evidence.wanted} instead of None for `{text}`, or use a version that makes it there."
+    elif own is not None:
+        reason += f" `{text}` has no way to move it: bring the arguments to {evidence.wrong_device} for this call and its result back, or use a version of {name} that makes it there."
     elif values.is_module(try_evaluate(given, user)):
         reason += f" Use a version of {name} that makes it there."
     else:
         reason += f" Run this call before the move to {evidence.wanted}, or use a version of {name} that makes it there."
     return Finding(
-        certainty="certain",
+        certainty="certain" if own is None else "likely",  # how else it could be moved is not known
+        either=own is not None,
         culprit=text,
         headline=f"{title}, but everything it was given is on {evidence.wanted}",
         root_node=evidence.node,
         root_scope=user,
-        root_note=f"the library makes a tensor on {evidence.wrong_device} in here",
+        root_note=f"the library makes a tensor on {evidence.wrong_device} in here"
+        if own is None
+        else f"the library uses a tensor here that `{text}` keeps on {evidence.wrong_device}",
         mends=[Mend("work around the library", (), evidence.node, user, "manual", reason)],
         trail=[(made.node, made.scope, f"made on {evidence.wrong_device} by {name}")],
     )
+
+
+def _object_without_move(evidence: Evidence) -> Leaf | None:
+    """The object whose library's method failed, where its class offers nothing to move it: what it keeps is its own."""
+    node = evidence.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    for one in evidence.leaves:
+        if one.node is not node.func.value or one.value is MISSING or one.is_module or one.is_tensor:
+            continue
+        ran = any(
+            s.receiver is one.value and s.call is node and is_library(s.source.path) for s in evidence.scopes
+        )
+        kind = type(one.value)
+        if ran and all(values.class_attribute(kind, name) is None for name in _MOVING):
+            return one
+    return None
 
 
 def _made_in_library(evidence: Evidence) -> Step | None:
