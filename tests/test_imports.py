@@ -24,6 +24,7 @@ MAY = {
     "propose": {"types", "causes", "edits", "evidence", "source", "verify"},
     "compose": {"types", "catch", "causes", "evidence", "edits", "source", "propose"},
     "following": {"types", "causes", "evidence"},
+    "occasion": {"types", "causes", "certainty", "evidence"},
     "explain": {
         "types",
         "messages",
@@ -33,6 +34,7 @@ MAY = {
         "certainty",
         "compose",
         "following",
+        "occasion",
         "source",
         "catch",
     },
@@ -50,6 +52,7 @@ NO_TORCH = (
     "certainty",
     "compose",
     "following",
+    "occasion",
     "render",
     "guard",
     "catch",

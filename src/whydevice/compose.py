@@ -17,7 +17,6 @@ from .evidence.evaluate import try_evaluate
 from .evidence.infer import NOT_A_TENSOR
 from .evidence.operands import Leaf, flat, held_tensors
 from .evidence.scopes import MISSING, Scope
-from .occasion import occasion
 from .types import Also, Cause, Culprit, Environment, Explanation, Kind, Operand, Place
 
 MOST_TRAIL = 6
@@ -42,7 +41,7 @@ def compose(
         operands=_operands(evidence, culprit),
         also=tuple(dict.fromkeys((*_also(evidence, culprit), *also))),
         fixes=propose.fixes(evidence, finding) if finding is not None else (),
-        notes=(*_said(evidence, finding), *_since(evidence)),
+        notes=(*(finding.notes if finding is not None else _notes(evidence)), *_since(evidence)),
         sources=_sources(evidence),
     )
 
@@ -364,10 +363,6 @@ def _since(evidence: Evidence) -> tuple[str, ...]:
         "The modules have been moved since it failed, as a trainer's teardown does: "
         "what the variables hold is what counts here.",
     )
-
-
-def _said(evidence: Evidence, finding: Finding | None) -> tuple[str, ...]:
-    return _notes(evidence) if finding is None else (*finding.notes, *occasion(evidence, finding))
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ def _explained(holder: BaseException, error: DeviceError, exc: BaseException) ->
     from .compose import compose
     from .evidence.collect import collect
     from .following import join
+    from .occasion import occasion
 
     evidence = collect(holder, error, exc)
     try:
@@ -51,6 +52,8 @@ def _explained(holder: BaseException, error: DeviceError, exc: BaseException) ->
             return None
         cause, finding = diagnose(evidence)
         also = join(evidence, finding, diagnose) if finding is not None else ()
+        if finding is not None:
+            finding.notes += occasion(evidence, finding)
         return compose(evidence, cause, finding, also)
     finally:
         evidence.release()

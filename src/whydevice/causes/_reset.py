@@ -14,7 +14,7 @@ from ..evidence.attributes import assignments, class_source, classes
 from ..evidence.calls import enter
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.frames import is_library
+from ..evidence.libraries import is_library
 from ..evidence.operands import flat, held_tensors
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step

@@ -13,6 +13,7 @@ from .steps import Step
 from .until import until
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_REPLACING = (ast.If, *LOOPS)
 _LEAVING = (ast.Return, ast.Continue, ast.Break)
 
 
@@ -118,7 +119,7 @@ def choice(tracer: Tracer, step: Step, wanted: str) -> Choice | None:
         return Choice(guard, scope, step, len(rivals))
     for guard in theirs[0]:
         shared = all(any(guard.same(g) for g in other) for other in theirs)
-        if shared and guard.arm == 0 and isinstance(guard.fork, (ast.If, *LOOPS)):
+        if shared and guard.arm == 0 and isinstance(guard.fork, _REPLACING):
             if not any(guard.same(g) for g in mine):
                 return Choice(guard, scope, step, len(rivals), negated=True)
     return None

@@ -31,13 +31,11 @@ _OF_THE_MACHINE = frozenset(
     "__name__ TYPE_CHECKING get_rank world_size is_initialized".split()
 )
 
-_AT_ZERO: tuple[tuple[int, tuple[type[ast.cmpop], ...], bool], ...] = (
-    (0, (ast.Eq, ast.LtE), True),
-    (1, (ast.Lt,), True),
-    (0, (ast.NotEq, ast.Gt), False),
-    (1, (ast.GtE,), False),
-)
-"""Comparisons of a length that ask whether it is 0: the limit, the operators, and whether they hold at 0."""
+_AT_ZERO: dict[tuple[int, type[ast.cmpop]], bool] = {
+    (0, ast.Eq): True, (0, ast.LtE): True, (1, ast.Lt): True,
+    (0, ast.NotEq): False, (0, ast.Gt): False, (1, ast.GtE): False,
+}  # fmt: skip
+"""Comparisons of a length with a limit that ask whether it is 0, and whether they hold then."""
 
 
 def subject(test: ast.AST, scope: Scope) -> Subject:
@@ -135,10 +133,8 @@ def asked_empty(test: ast.expr, scope: Scope) -> tuple[ast.expr, bool] | None:
         counted, limit, op = _counted(test.left), test.comparators[0], test.ops[0]
         if counted is None or not (isinstance(limit, ast.Constant) and type(limit.value) is int):
             return None
-        for bound, empty, holds in _AT_ZERO:
-            if limit.value == bound and isinstance(op, empty):
-                return counted, holds
-        return None
+        holds = _AT_ZERO.get((limit.value, type(op)))
+        return (counted, holds) if holds is not None else None
     counted = _counted(test)
     if counted is not None:
         return counted, False

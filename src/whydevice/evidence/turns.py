@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .evaluate import call_name, try_evaluate
 from .forks import LOOPS
-from .frames import is_library
+from .libraries import is_library
 from .passive import exactly
 from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
 from .sources import COMPREHENSIONS, ScopeNode, is_regular_file
