@@ -51,7 +51,7 @@ fake("whydevice.simulate", simulate_cuda=lambda n, traffic=False: contextlib.nul
 """
 
 
-def fix(folder: Path, text: str, *options: str, args: tuple[str, ...] = ()) -> Any:
+def fix(folder: Path, text: str, *options: str, args: tuple[str, ...] = (), text_mode: bool = True) -> Any:
     """The finished process of `whydevice --simulate-cuda --fix` on the script; it lies in `folder/work`."""
     site, work = folder / "site", folder / "work"
     site.mkdir(exist_ok=True)
@@ -61,4 +61,5 @@ def fix(folder: Path, text: str, *options: str, args: tuple[str, ...] = ()) -> A
     env = environment()
     env["PYTHONPATH"] = f"{site}:{env['PYTHONPATH']}"
     options = options or ("--simulate-cuda", "--fix")
-    return why(*options, "script.py", *args, cwd=work, env=env, errors="surrogateescape")
+    reading = {"errors": "surrogateescape"} if text_mode else {"text": False}
+    return why(*options, "script.py", *args, cwd=work, env=env, **reading)

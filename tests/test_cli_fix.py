@@ -219,6 +219,22 @@ def test_a_simulated_diff_is_what_fix_writes_after_all_rounds(tool: str, tmp_pat
     assert (_script(tmp_path), (work / "helper.py").read_bytes()) == mended
 
 
+@pytest.mark.parametrize("tool", APPLY)
+def test_a_simulated_diff_of_files_that_end_oddly(tool: str, tmp_path: Path) -> None:
+    """A module in a folder, its lines end in CRLF; neither file has a newline at its end."""
+    folder = tmp_path / "work" / "sub"
+    folder.mkdir(parents=True)
+    helper = "y = 'cpu'\r\ndef go():\r\n    need('y', y, ['safe', 1, 4, 1, 9, '\"cuda\"'])"
+    (folder / "helper.py").write_bytes(helper.encode())
+    text = "import sub.helper\nx = 'cpu'\nneed('x', x, ['safe', 2, 4, 2, 9, '\"cuda\"'])\nsub.helper.go()"
+    done = fix(tmp_path, text, "--simulate-cuda", "--diff", text_mode=False)
+    assert b"the diff has 2 fixes, and the script passes" in done.stderr, done.stderr
+    command = [*APPLY[tool], "--binary"] if tool == "patch" else APPLY[tool]
+    subprocess.run(command, input=done.stdout, cwd=tmp_path / "work", check=True, capture_output=True)
+    assert (folder / "helper.py").read_bytes() == helper.replace("'cpu'", '"cuda"').encode()
+    assert _script(tmp_path) == text.replace("'cpu'", '"cuda"')
+
+
 def test_a_simulated_diff_reaches_spawned_children(tmp_path: Path) -> None:
     """A spawned child imports the script anew, and must see it as it is with the fixes so far."""
     text = (

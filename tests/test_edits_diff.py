@@ -84,6 +84,31 @@ def test_a_diff_of_several_files(tmp_path, tool):
     assert (tmp_path / "b.py").read_text() == "b1\n"
 
 
+@pytest.mark.parametrize("tool", ["git", "patch"])
+def test_a_diff_of_several_files_of_several_kinds(tmp_path, tool):
+    """One diff: lines that end in CRLF, no newline at the end, another encoding, subfolders."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    files = {
+        "a.py": b"x = 1\r\ny = 2\r\nz = 3",
+        "sub/b.py": b"\xef\xbb\xbfx = 1\ny = 2\nz = 3",
+        "sub/with space/c.py": b"# coding: latin-1\nx = '\xe9'\ny = 2\n",
+    }
+    made = []
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        made += [Edit(str(path), 2, 0, 2, 1, "v"), Edit(str(path), 3, 5, 3, 5, " + 1")]
+    sources = {edit.file: Source.read(edit.file) for edit in made}
+    wanted = {path: sources[path].encode(text) for path, text in plan(made, sources).items()}
+    _apply(tool, tmp_path, diff_bytes(made, str(tmp_path)))
+    assert {name: (tmp_path / name).read_bytes() for name in files} == {
+        name: wanted[str(tmp_path / name)] for name in files
+    }
+    assert all(wanted[str(tmp_path / name)] != content for name, content in files.items())
+
+
 def test_a_diff_is_as_small_as_it_can_be():
     text = "a\nb\nc\nd\ne\nf\ng\n"
     sources = {"x.py": Source.from_text("x.py", text)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +25,8 @@ from whydevice.edits import (
     list_to_modulelist,
     move_statement,
     plan,
+    rename_to_like,
+    replace_node,
     unified_diff,
     wrap_call,
 )
@@ -41,6 +44,10 @@ _ATOMS = st.sampled_from(
         "'ü'",
         "'😀' 'b'",
         'f"{x}"',
+        "f'{x!r:>{1 + 1}} {{}} {y[0]}'",
+        "rf'''{x}\n  {y}'''",
+        "rb'\\x00'",
+        "'a\\\n b'",
         "'''a\n  b'''",
         "()",
         "[]",
@@ -56,7 +63,7 @@ def _expression(draw, depth=2, brackets=False):
     """An expression; within brackets, it may have newlines and comments between its parts."""
     if depth == 0:
         return draw(_ATOMS)
-    kind = draw(st.integers(0, 15))
+    kind = draw(st.integers(0, 17))
     gap = draw(
         st.sampled_from([" ", "  ", "\n ", " # c: \\\n  ", " \\\n "] if brackets else [" ", " \\\n  "])
     )
@@ -94,6 +101,10 @@ def _expression(draw, depth=2, brackets=False):
         return f"x[{break_}{draw(within)}{break_}]"
     if kind == 14:
         return f"not{gap}x"
+    if kind == 15:
+        return f"await{gap}f({draw(within)})"
+    if kind == 16:
+        return f"torch.zeros({break_}x.size(){comma}{break_})"
     return f"f({break_})"
 
 
@@ -109,7 +120,7 @@ def _simple(draw):
     )  # fmt: skip
 
 
-_ENDS = st.sampled_from(["", "  ", "  # c", ";", " ; # c: ;", "\t# é\x0c"])
+_ENDS = st.sampled_from(["", "  ", "  # c", ";", " ; # c: ;", "\t# é\x0c", "  # type: int"])
 
 
 @st.composite
@@ -127,7 +138,8 @@ def _block(draw, indent, depth):
         header = draw(
             st.sampled_from(
                 ["for x in y:", "if x:", "while (x\n  # a: b\n  ):", "with a as x, b:", "def g(x, *, y: int = {1: 2}[1]):",
-                 "@deco(lambda: 1)\n" + indent + "def g():", "class C(M):", "async def g():", "async for x in y:", "async with a as b:", "try:"]
+                 "@deco(lambda: 1)\n" + indent + "def g():", "@deco  # c\n" + indent + "@other\n" + indent + "async def g():",
+                 "class C(M):", "async def g():", "async for x in y:", "async with a as b:", "try:"]
             )
         )  # fmt: skip
         header += draw(st.sampled_from(["", "  # c: d", "  # type: int"]))
@@ -169,10 +181,12 @@ _BY_EXPRESSION = {
     "wrap": lambda s, n: wrap_call(s, n, "W"),
     "list": list_to_modulelist,
     "dict": dict_to_moduledict,
+    "replace": lambda s, n: replace_node(s, n, "q"),
 }
 _BY_CALL = {
     "keyword": lambda s, n: add_keyword(s, n, "device", "d"),
     "uncall": delete_method_call,
+    "like": rename_to_like,
 }
 _BY_STATEMENT = {
     "after": lambda s, n: insert_after(s, n, X),
@@ -260,6 +274,58 @@ def test_every_edit_keeps_the_rest(name, data):
     assert plan((*edits, *edits), {"a.py": source}) == plan(edits, {"a.py": source})
 
 
+ODDITIES = {
+    "comment": "# c",
+    "single quotes": "'ü'",
+    "triple quotes": "'''a\\s",
+    "f-string": 'f"{x}"',
+    "f-string with a format": "!r:>[{]",
+    "f-string of several lines": "rf'''",
+    "bytes": "rb'",
+    "string continued": "'a[\\\\]\\s",
+    "tab": "(^|[\r\n])\t",
+    "CRLF": "\r\n",
+    "lone carriage return": "\r[^\n]",
+    "no newline at the end": "[^\r\n]\\Z",
+    "declared encoding": "coding: utf-8",
+    "form feed": "\x0c",
+    "call of several lines": "f[(]\\s*[\r\n]",
+    "decorator": "@deco[(]",
+    "several decorators": "@other",
+    "line continuation": "[+] [\\\\][\r\n]",
+    "trailing comma": ",\\s*[)]",
+    "one-line suite": "for x in y: \\S",
+    "semicolon": "; ?\\w",
+    "walrus": ":=",
+    "async def": "async def",
+    "async for": "async for",
+    "async with": "async with",
+    "await": "await",
+    "type comment": "# type: int",
+    "docstring": "'''doc",
+    "other alphabets": "é",
+}
+
+
+def test_every_oddity_is_generated() -> None:
+    left = dict(ODDITIES)
+
+    @settings(
+        max_examples=600,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(_sources())
+    def draw(source):
+        for name in [name for name, pattern in left.items() if source and re.search(pattern, source.text)]:
+            del left[name]
+
+    draw()
+    assert not left
+
+
 _REPEATED = {"append", "wrap", "list", "dict", "keyword", "after", "before", "start"}
 
 
@@ -286,7 +352,7 @@ def _kinds(source):
     return {part for part in ("# c", "# (c", "# é", "# end", "# odd", "# type: int") if part in source.text}
 
 
-_MAY_GO = {"list": {"# (c", "# c"}, "dict": {"# (c", "# c"}}
+_MAY_GO = {"list": {"# (c", "# c"}, "dict": {"# (c", "# c"}, "replace": {"# (c", "# c"}}
 
 
 def _dumped(source):

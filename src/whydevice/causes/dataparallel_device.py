@@ -37,6 +37,7 @@ from ..evidence.collect import Evidence
 from ..evidence.infer import keyword
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
+from ..types import Edit
 from . import tensor_attribute_not_buffer
 from ._facts import is_replica
 from ._finding import Finding, Mend
@@ -165,6 +166,25 @@ def _elsewhere(evidence: Evidence, made: UserCall | None, device: str) -> Findin
     return finding
 
 
+def _unwrapped(made: UserCall, argument: ast.expr) -> tuple[Edit, ...]:
+    """The module in place of the wrapper; `net = DataParallel(net)` goes, with a test that asks for that alone."""
+    source = made.scope.source
+    statement = source.statement(made.node)
+    if isinstance(statement, ast.Assign) and statement.value is made.node:
+        if [ast.unparse(t) for t in statement.targets] == [ast.unparse(argument)]:
+            test = source.parent(statement)
+            alone = isinstance(test, ast.If) and test.body == [statement] and not test.orelse
+            within = source.parent(test) if isinstance(test, ast.If) and alone else None
+            if (
+                isinstance(test, ast.If)
+                and alone
+                and not (isinstance(within, ast.If) and test in within.orelse)
+            ):
+                return edits.delete_statement(source, test)
+            return edits.delete_statement(source, statement)
+    return edits.replace_node(source, made.node, source.one_line(argument))
+
+
 def _name(evidence: Evidence) -> str:
     wrapper = _wrapper(evidence)
     return _expression(evidence, wrapper) or "model"
@@ -230,7 +250,7 @@ def _spread(evidence: Evidence, made: UserCall | None, wrapper: Any, devices: li
     if made is not None and made.node.args:
         finding.root_node, finding.root_scope = made.node, made.scope
         argument = made.node.args[0]
-        edit = edits.replace_node(made.scope.source, made.node, made.scope.source.one_line(argument))
+        edit = _unwrapped(made, argument)
         finding.mends.append(
             Mend(
                 "run it without DataParallel",

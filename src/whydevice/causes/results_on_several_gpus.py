@@ -20,9 +20,10 @@ from typing import Any
 
 from .. import edits
 from ..evidence import values
+from ..evidence.anchors import ARGUMENT, NAMED, OWN_DEVICE, anchors
 from ..evidence.collect import Evidence
 from ..evidence.operands import Leaf, flat, held_tensors
-from ..evidence.scopes import MISSING, own_nodes
+from ..evidence.scopes import MISSING, bindings_of, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
 from ._order import value_now
@@ -48,7 +49,7 @@ def find(evidence: Evidence) -> Finding | None:
         target = tensors[0].device
         item, scope = step.node, step.scope
         assert isinstance(item, ast.expr)
-        made = edits.append_method(scope.source, item, f'.to("{target}")')
+        made = edits.append_method(scope.source, item, f".to({_named(evidence, step, target)})")
         return Finding(
             culprit=one.expression,
             headline=f"`{one.expression}` holds tensors on {' and '.join(devices)}",
@@ -58,6 +59,22 @@ def find(evidence: Evidence) -> Finding | None:
             mends=[Mend(f"move each result to {target}", made, item, scope)],
         )
     return None
+
+
+def _named(evidence: Evidence, step: Step, target: str) -> str:
+    """The device as it is named where the results are collected: by a name of its own, or by a parameter that is there."""
+    for anchor in anchors(step.scope, step.node, target, evidence.inference):
+        given = step.scope.is_parameter(anchor.base) and anchor.base not in bindings_of(step.scope.node)
+        if anchor.rank in (NAMED, OWN_DEVICE) and not _of_item(anchor.text, step):
+            return anchor.text
+        if anchor.rank == ARGUMENT and given:
+            return anchor.text
+    return f'"{target}"'
+
+
+def _of_item(text: str, step: Step) -> bool:
+    """Whether the item is made with it: of several GPUs it is then another one for each."""
+    return any(ast.unparse(n) == text for n in ast.walk(step.node) if isinstance(n, ast.expr))
 
 
 def _collected(one: Leaf) -> Any:

@@ -204,9 +204,10 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
         return []  # while it is constructed, its parameters are where they were made
     found = []
     own = values.instance_dict(module)
-    for attr in ("device", "dev", "_device"):
+    for attr in ("device", "dev", "_device", *_other_devices(own)):
         if canonical(values.lookup(own, attr)) == wanted:
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
+            break
     rank = OWN_STATE if is_receiver else rank
     made_here = bindings_of(scope.node)  # what this very function assigns is not where it was
     here = [
@@ -236,6 +237,12 @@ def filled_in(node: ast.AST) -> set[str]:
         and isinstance(inner.func.value, ast.Name)
         and inner.func.attr in ("append", "appendleft", "extend", "insert", "add")
     }
+
+
+def _other_devices(own: Any) -> list[str]:
+    """The names of an object's further devices: `self.dev1`, `self.device_ids` not."""
+    named = islice(values.named(own), 100)
+    return [attr for attr, held in named if _is_device(attr, held) and attr.isidentifier()]
 
 
 def _short(path: str) -> bool:
