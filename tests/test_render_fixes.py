@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import render_cases as cases
+from whydevice.edits import plan
 from whydevice.render import fixes
+from whydevice.render.json import document
 from whydevice.render.plain import text
+from whydevice.source import Source
 from whydevice.types import Edit, Fix
 
 
@@ -73,3 +78,24 @@ LONG_CODE = {
 @pytest.mark.parametrize(("written", "shown"), LONG_CODE.values(), ids=LONG_CODE)
 def test_long_code_is_broken_in_no_comment_and_no_string(written: str, shown: list[str]) -> None:
     assert fixes._code(written, 40) == shown
+
+
+def test_the_edits_of_json_are_applied_as_its_line_says(tmp_path: Path) -> None:
+    old = "a = 'é😀'; b = f(a)\nc = 1\n"
+    path = str(tmp_path / "script.py")
+    edits = (
+        Edit(path, 1, 17, 1, 17, ".to(d)"),
+        Edit(path, 1, 4, 1, 8, "x"),
+        Edit(path, 2, 0, 3, 0, "c = 2\nd = 3\n"),
+    )
+    found = replace(cases.BATCH, fixes=(Fix("t", "safe", edits), Fix("t", "manual", reason="r")))
+    made, none = json.loads(document([found]))["explanations"][0]["fixes"]
+    assert none["to_apply"] is None
+    assert "the last of a file first (lines from 1, columns from 0 in characters)" in made["to_apply"]
+    lines = old.split("\n")
+    at = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+    new = old
+    for e in sorted(made["edits"], key=lambda e: (e["line"], e["column"]), reverse=True):
+        start, end = at[e["line"] - 1] + e["column"], at[e["end_line"] - 1] + e["end_column"]
+        new = new[:start] + e["text"] + new[end:]
+    assert new == plan(edits, {path: Source.from_text(path, old)})[path]

@@ -11,11 +11,16 @@ from .paths import relative
 from .places import source_line
 
 SCHEMA = 1
+TO_APPLY = (
+    "replace each edit's range by its text, the last of a file first (lines from 1, columns from 0 in characters); "
+    "or feed the diff to git apply"
+)
 _MOST_SOURCE = 2_000  # characters of a line: generated ones can have megabytes
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
-    """The contract's entry; `headline`, `notes` and `error.envelope` are extensions. Null where nothing is
+    """The contract's entry; `headline`, `notes`, `error.envelope` and
+    `fixes[].to_apply` are extensions. Null where nothing is
     known.
     """
     error, environment, cause = explanation.error, explanation.environment, explanation.cause
@@ -105,6 +110,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
             }
             for edit in fix.edits
         ],
+        "to_apply": TO_APPLY if fix.edits else None,
         "diff": fix.diff,
         "verified": fix.verified,
         "reason": fix.reason,
