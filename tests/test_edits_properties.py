@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from whydevice.edits import (
@@ -271,6 +272,66 @@ def test_every_edit_keeps_the_rest(name, data):
         assert _ALL[name](after, same) == ()
     # The same edits once more, found twice, are the same edits.
     assert plan((*edits, *edits), {"a.py": source}) == plan(edits, {"a.py": source})
+
+
+ODDITIES = {
+    "comment": "# c",
+    "single quotes": "'ü'",
+    "triple quotes": "'''a\\s",
+    "f-string": 'f"{x}"',
+    "f-string with a format": "!r:>[{]",
+    "f-string of several lines": "rf'''",
+    "bytes": "rb'",
+    "string continued": "'a[\\\\]\\s",
+    "tab": "(^|[\r\n])\t",
+    "CRLF": "\r\n",
+    "lone carriage return": "\r[^\n]",
+    "no newline at the end": "[^\r\n]\\Z",
+    "declared encoding": "coding: utf-8",
+    "form feed": "\x0c",
+    "call of several lines": "f[(]\\s*[\r\n]",
+    "decorator": "@deco[(]",
+    "several decorators": "@other",
+    "line continuation": "[+] [\\\\][\r\n]",
+    "trailing comma": ",\\s*[)]",
+    "one-line suite": "for x in y: \\S",
+    "semicolon": "; ?\\w",
+    "walrus": ":=",
+    "async def": "async def",
+    "async for": "async for",
+    "async with": "async with",
+    "await": "await",
+    "type comment": "# type: int",
+    "docstring": "'''doc",
+    "other alphabets": "é",
+}
+
+
+class _Complete(Exception):
+    """Every oddity was seen."""
+
+
+def test_every_oddity_is_generated() -> None:
+    left = dict(ODDITIES)
+
+    @settings(
+        max_examples=600,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(_sources())
+    def draw(source):
+        for name in [name for name, pattern in left.items() if source and re.search(pattern, source.text)]:
+            del left[name]
+        if not left:
+            raise _Complete
+
+    with pytest.raises(_Complete):
+        draw()
+    assert not left
 
 
 _REPEATED = {"append", "wrap", "list", "dict", "keyword", "after", "before", "start"}
