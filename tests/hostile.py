@@ -51,6 +51,8 @@ __length_hint__ __iter__ __next__ __reversed__ __getitem__ __setitem__ __delitem
 __index__ __int__ __float__ __complex__ __neg__ __pos__ __invert__ __abs__ __add__ __radd__ __sub__ __mul__ __mod__
 __and__ __or__ __matmul__ __enter__ __exit__ __fspath__ __dir__ __getattr__ __getattribute__ __setattr__ __delattr__
 __copy__ __deepcopy__ __reduce__ __reduce_ex__ __sizeof__ __getstate__ __instancecheck__ __subclasscheck__
+__truediv__ __rmul__ __iadd__ __imul__ __round__ __trunc__ __aiter__ __await__ __class_getitem__
+__array__ __array_interface__ __cuda_array_interface__ __dlpack__ __rich__ __rich_repr__ _repr_html_ _repr_pretty_
 """.split()
 """The special methods that a specimen defines."""
 

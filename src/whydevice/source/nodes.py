@@ -48,8 +48,8 @@ def key(node: ast.AST) -> tuple[object, ...]:
 # The fields of Python's nodes that never hold a node with a place of its own: text, numbers, and the operators and
 # contexts, of which each kind is one object for all trees.
 _NO_NODES = frozenset(
-    "arg asname attr conversion ctx id is_async kind kwd_attrs level module op ops rest simple tag type_comment "
-    "type_ignores".split()
+    "arg asname attr conversion ctx id is_async kind kwd_attrs level module op ops rest simple str tag "
+    "type_comment type_ignores".split()
 )
 _VALUES = (ast.Constant, ast.MatchSingleton)
 _fields: dict[type, tuple[str, ...]] = {}
