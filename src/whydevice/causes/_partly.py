@@ -17,7 +17,7 @@ from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
 from ..evidence.operands import held_tensors
 from ..evidence.partly import Mover
-from ..evidence.passive import exactly, same_scalar
+from ..evidence.passive import exactly, same_scalar, type_name
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.until import until
 from ..evidence.ways import Gap, Link, parts, way_to
@@ -189,11 +189,11 @@ def _asks_for_tensor(test: ast.expr) -> bool:
 def _container_branch(gap: Gap) -> tuple[Any, ...]:
     """Below `if torch.is_tensor(v): setattr(self, name, v.to(device))`: the same for a flat container of tensors."""
     assert isinstance(gap.node, ast.If) and gap.sibling is not None
-    source, kind = gap.scope.source, type(gap.way[-2].value) if len(gap.way) > 1 else None
+    source, held = gap.scope.source, gap.way[-2].value if len(gap.way) > 1 else None
     receiver = gap.sibling.func.value  # type: ignore[attr-defined]
-    if gap.node.orelse or len(gap.node.body) != 1 or kind not in (dict, list, tuple):
+    if gap.node.orelse or len(gap.node.body) != 1 or not exactly(held, dict, list, tuple):
         return ()
-    moved = _moved(ast.unparse(receiver), gap.way[-2].value, text_of_move(gap.sibling, gap.scope))
+    moved = _moved(ast.unparse(receiver), held, text_of_move(gap.sibling, gap.scope))
     statement = source.segment(gap.node.body[0])
     if moved is None or statement.count(source.segment(gap.sibling)) != 1 or "\n" in statement:
         return ()
@@ -203,7 +203,7 @@ def _container_branch(gap: Gap) -> tuple[Any, ...]:
         return ()
     again = statement.replace(source.segment(gap.sibling), moved)
     end = source.end(gap.node)
-    text = f"\n{own[0]}elif isinstance({ast.unparse(receiver)}, {kind.__name__}):\n{body[0]}{again}"
+    text = f"\n{own[0]}elif isinstance({ast.unparse(receiver)}, {type_name(held)}):\n{body[0]}{again}"
     return (source.edit(end, end, text),)
 
 

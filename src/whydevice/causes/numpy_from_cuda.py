@@ -57,7 +57,7 @@ def _items_of(leaf: Leaf) -> list[Any] | None:
     if not (isinstance(leaf.node, ast.Subscript) and isinstance(leaf.node.slice, ast.Slice)):
         return None
     held = try_evaluate(leaf.node.value, leaf.scope)
-    return [item for _, item in values.items(held)] if type(held) in (list, tuple) else None
+    return [item for _, item in values.items(held)] if exactly(held, list, tuple) else None
 
 
 def _of_items(leaf: Leaf, items: list[Any]) -> Finding:

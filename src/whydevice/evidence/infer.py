@@ -258,8 +258,9 @@ class Inference:
         held = try_evaluate(node.func, scope)
         if values.is_module(held):
             return "module", values.type_name(held)
-        if any(held is each for each in vocabulary.PLAIN_BUILTINS):
-            return "plain", held.__name__
+        for name, builtin in vocabulary.PLAIN_BUILTINS.items():
+            if held is builtin:
+                return "plain", name
         name = call_name(node) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
         last = name.rpartition(".")[2]
         if held is not MISSING and torch is not None and not isinstance(node.func, ast.Attribute | ast.Name):

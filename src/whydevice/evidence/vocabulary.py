@@ -24,7 +24,7 @@ PLAIN_RESULTS = frozenset(
     is_floating_point storage_offset backward""".split()
 )
 # Builtins whose result is no tensor, whatever they are given.
-PLAIN_BUILTINS = (float, int, bool, str, len)
+PLAIN_BUILTINS = {"float": float, "int": int, "bool": bool, "str": str, "len": len}
 MOVES = frozenset("to cuda cpu".split())
 # Methods of nn.Module that return the module itself.
 MODULE_METHODS = frozenset(
