@@ -51,15 +51,17 @@ fake("whydevice.simulate", simulate_cuda=lambda n, traffic=False: contextlib.nul
 """
 
 
-def fix(folder: Path, text: str, *options: str, args: tuple[str, ...] = (), text_mode: bool = True) -> Any:
-    """The finished process of `whydevice --simulate-cuda --fix` on the script; it lies in `folder/work`."""
-    site, work = folder / "site", folder / "work"
-    site.mkdir(exist_ok=True)
+def fix(
+    folder: Path, text: str, *options: str, args: tuple[str, ...] = (), text_mode: bool = True, site: str = ""
+) -> Any:
+    """The finished process of `whydevice --simulate-cuda --fix` on the script; it lies in `folder/work`. `site` runs first in it."""
+    packages, work = folder / "site", folder / "work"
+    packages.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
-    (site / "sitecustomize.py").write_text(SITE)
+    (packages / "sitecustomize.py").write_text(site + SITE)
     (work / "script.py").write_text(text)
     env = environment()
-    env["PYTHONPATH"] = f"{site}:{env['PYTHONPATH']}"
+    env["PYTHONPATH"] = f"{packages}:{env['PYTHONPATH']}"
     options = options or ("--simulate-cuda", "--fix")
     reading = {"errors": "surrogateescape"} if text_mode else {"text": False}
     return why(*options, "script.py", *args, cwd=work, env=env, **reading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,43 @@ def test_it_mends_until_the_script_passes(tmp_path: Path) -> None:
     (tmp_path / "work" / "script.py").write_text(TWO.format(kind="safe"))
     subprocess.run(["git", "apply"], input=diff, text=True, cwd=tmp_path / "work", check=True)
     assert _script(tmp_path) == MENDED
+
+
+KILL = """
+import os, signal, sys
+left = int(os.environ["KILL_AT"])
+
+def note(event, args):
+    global left
+    if event in WATCHED and not (event == "open" and args[1] in ("r", "rb")):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+WATCHED = {"open", "os.rename", "os.remove", "os.chmod", "os.link", "tempfile.mkstemp", "tempfile.mkdtemp",
+           "shutil.rmtree", "subprocess.Popen", "os.listdir", "os.mkdir"}
+if "--fix" in sys.orig_argv:
+    sys.addaudithook(note)
+"""
+
+
+def test_killed_at_any_moment_it_leaves_the_script_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill the command at each file that it opens, each rename and each run that it starts, until it comes through."""
+    seen, killed = [], 0
+    while True:
+        monkeypatch.setenv("KILL_AT", str(killed))
+        done = fix(tmp_path, TWO.format(kind="safe"), site=KILL)
+        assert _script(tmp_path) in (TWO.format(kind="safe"), LEFT.replace("unsafe", "safe"), MENDED)
+        seen.append(_script(tmp_path))
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        killed += 1
+        assert killed < 500
+    assert len(set(seen)) == 3 and seen[-1] == MENDED
+    assert killed >= 10
 
 
 def test_it_stops_where_no_fix_may_be_written(tmp_path: Path) -> None:
