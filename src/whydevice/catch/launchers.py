@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +34,8 @@ def is_launcher(module: str | None, script: str | None) -> bool:
 
 def hand_on(words: list[str]) -> None:
     """From now on the scripts and modules that this process starts with Python run as `-m whydevice WORDS`."""
+    import subprocess  # only here: a script's own folder may hold a `signal.py`, which this would import
+
     popen: Any = subprocess.Popen
     popen.__init__ = _handing_on(popen.__init__, words)
 

@@ -204,7 +204,8 @@ def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at:
         return []  # while it is constructed, its parameters are where they were made
     found = []
     own = values.instance_dict(module)
-    for attr in ("device", "dev", "_device", *_other_devices(own)):
+    # What its own code calls them; of another's object, names like DataParallel's `src_device_obj` are its inside.
+    for attr in ("device", "dev", "_device", *(_other_devices(own) if is_receiver else ())):
         if canonical(values.lookup(own, attr)) == wanted:
             found.append(Anchor(f"{text}.{attr}", OWN_DEVICE))
             break

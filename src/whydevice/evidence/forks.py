@@ -113,6 +113,9 @@ def choice(tracer: Tracer, step: Step, wanted: str) -> Choice | None:
     # The place of a value is that of its statement: where the value stands in it is no fork of this step.
     mine = [g for g in guards(step.stmt or step.node, source) if not any(g.same(u) for u in around)]
     theirs = [[g for g in guards(r, source) if not any(g.same(u) for u in around)] for r in rivals]
+    if step.kind == "item":  # of several additions each may run: only one in another arm stands for this one
+        apart = [g for g in mine if all(_in_another_arm(g, other) for other in theirs)]
+        return Choice(apart[0], scope, step, len(rivals)) if apart else None
     for guard in mine:
         if isinstance(guard.fork, LOOPS) or any(guard.same(g) for other in theirs for g in other):
             continue
@@ -123,6 +126,10 @@ def choice(tracer: Tracer, step: Step, wanted: str) -> Choice | None:
             if not any(guard.same(g) for g in mine):
                 return Choice(guard, scope, step, len(rivals), negated=True)
     return None
+
+
+def _in_another_arm(guard: Guard, others: list[Guard]) -> bool:
+    return any(other.fork is guard.fork and other.arm != guard.arm for other in others)
 
 
 def _other_bindings(tracer: Tracer, step: Step, use: ast.AST, wanted: str) -> list[ast.AST] | None:
