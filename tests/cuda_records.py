@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import re
 import shutil
 import sys
 import time
@@ -111,10 +112,13 @@ def _timed(run: Run, argv: list[str], folder: Path, **options: Any) -> tuple[Res
 
 
 def _ending(result: Result, seconds: float) -> dict[str, Any]:
-    """How a run ended: of the message the first line, the others differ from build to build."""
+    """How a run ended. Of the message the first line, and of one that quotes a traceback the error which that ends
+    in: the lines between differ from build to build."""
     text = last_traceback(result.stderr)
     said = [line for line in text.splitlines()[1:] if line and not line.startswith(" ")]
     kind, _, message = (said[0] if said else "").partition(": ")
+    inner = [line for line in said[1:] if re.match(r"\w+(Error|Exception): ", line)]
+    message = " ".join([message, *inner[-1:]])
     return {
         "status": result.status, "type": kind.rpartition(".")[2] or None, "message": message.strip() or None,
         "line": raise_line(result.stderr), "seconds": seconds,
