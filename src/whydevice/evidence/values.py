@@ -7,9 +7,11 @@ compared with `type()`, attributes read from `__dict__`, and tensor metadata thr
 from __future__ import annotations
 
 import collections
+import dis
 import functools
 import types
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from .bounds import kept, visit
@@ -95,7 +97,29 @@ def _bound(value: object, kind: type, name: str, defined: Any) -> Any:
         return defined.__get__(value)
     if class_attribute(type(defined), "__get__") is None:
         return defined
+    if type(defined) is property and type(defined.fget) is types.FunctionType:
+        found = value
+        for attr in _read_by(defined.fget.__code__):
+            if type(class_attribute(type(found), attr)) is property:
+                raise LookupError(name)  # one that reads another may come round to itself
+            found = attribute(found, attr)
+        if found is not value:
+            return found
     raise LookupError(name)
+
+
+_QUIET = frozenset(("RESUME", "CACHE", "PRECALL", "NOP", "COPY_FREE_VARS"))
+
+
+def _read_by(code: types.CodeType) -> list[str]:
+    """The attributes that a getter such as `return self._model` reads, one of the other; empty for what does more."""
+    steps = [step for step in islice(dis.get_instructions(code), 12) if step.opname not in _QUIET]
+    if len(steps) < 3 or code.co_argcount != 1 or steps[-1].opname != "RETURN_VALUE":
+        return []
+    if not steps[0].opname.startswith("LOAD_FAST") or steps[0].argval != code.co_varnames[0]:
+        return []
+    reads = steps[1:-1]
+    return [step.argval for step in reads] if all(step.opname == "LOAD_ATTR" for step in reads) else []
 
 
 def _of_class(cls: type, name: str) -> Any:
