@@ -8,10 +8,10 @@ import os
 from .causes._finding import Finding
 from .certainty import walked
 from .evidence.collect import Evidence
-from .evidence.forks import LOOPS, Choice, Guard, choice, guards
+from .evidence.forks import Choice, Guard, choice, guards
 from .evidence.libraries import is_library
 from .evidence.questions import Subject, asked_empty, asked_none, subject
-from .evidence.scopes import Scope
+from .evidence.scopes import LOOPS, Scope
 from .evidence.turns import earlier_turns, unconditional
 
 LONGEST = 40

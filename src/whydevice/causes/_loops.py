@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .. import edits
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.passive import exactly
 from ..evidence.scopes import Scope, bindings_of, dotted, own_nodes
 from ..types import Edit
 
@@ -107,11 +108,11 @@ def keep_moved(scope: Scope, lost: LostMove) -> tuple[ast.AST, tuple[Edit, ...]]
             return None
         line = f"{', '.join(map(str, names))} = {', '.join(f'{n}{text}' for n in names)}"
     else:
-        kind, name = type(try_evaluate(over, scope)), dotted(over)
-        if kind not in (list, tuple) or name is None or not _own(name, scope):
+        held, name = try_evaluate(over, scope), dotted(over)
+        if not exactly(held, list, tuple) or name is None or not _own(name, scope):
             return None
         moved = f"{lost.item}{text} for {lost.item} in {name}"
-        line = f"{name} = [{moved}]" if kind is list else f"{name} = tuple({moved})"
+        line = f"{name} = [{moved}]" if type(held) is list else f"{name} = tuple({moved})"
     return lost.loop, (source.edit(source.start(lost.loop), source.end(lost.loop), line),)
 
 

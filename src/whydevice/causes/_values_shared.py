@@ -9,6 +9,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
+from ..evidence.vocabulary import MOVES
 from ..types import Edit
 from ._finding import Finding, Mend
 from ._mend import mend_value
@@ -85,7 +86,7 @@ def moved_at_once(node: ast.AST, scope: Scope) -> bool:
     call = scope.source.parent(method) if isinstance(method, ast.Attribute) else None
     return (
         isinstance(method, ast.Attribute)
-        and method.attr in ("to", "cuda", "cpu")
+        and method.attr in MOVES
         and isinstance(call, ast.Call)
         and call.func is method
     )

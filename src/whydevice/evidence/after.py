@@ -22,9 +22,9 @@ from .passive import exactly, lookup
 from .placed import constructing, moved, registered_part
 from .scopes import MISSING, Binding, Scope, bindings_of, dotted, position, reaching
 from .steps import Step
+from .vocabulary import MOVES
 
 UNCHANGED = "unchanged"
-_MOVES = ("to", "cuda", "cpu")
 _CARRY = (
     "use",
     "assign",
@@ -217,10 +217,8 @@ class After:
         before = source.parent(node)
         while found is not None:
             up = new.parent(found)
-            call = new.parent(up) if isinstance(up, ast.Attribute) and up.attr in _MOVES else None
-            if not isinstance(call, ast.Call) or (
-                isinstance(before, ast.Attribute) and before.attr in _MOVES
-            ):
+            call = new.parent(up) if isinstance(up, ast.Attribute) and up.attr in MOVES else None
+            if not isinstance(call, ast.Call) or (isinstance(before, ast.Attribute) and before.attr in MOVES):
                 break
             found = call
         return found
@@ -325,7 +323,7 @@ class After:
             if isinstance(each, ast.expr | ast.keyword):
                 ast.copy_location(each, at)
         moved = (
-            isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _MOVES
+            isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in MOVES
         )
         self._named = moved or (isinstance(made, ast.Call) and keyword(made, "device") is not None)
         if moved and isinstance(made, ast.Call):
@@ -344,7 +342,7 @@ class After:
         func = node.func if isinstance(node, ast.Call) else None
         if (
             not isinstance(func, ast.Attribute)
-            or func.attr not in _MOVES
+            or func.attr not in MOVES
             or not isinstance(func.value, ast.Name)
         ):
             return

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from .calls import returned
 from .origins import Tracer
-from .scopes import Binding, Scope, all_reaching, bindings_of, dotted, own_nodes
+from .scopes import LOOPS, Binding, Scope, all_reaching, arm, bindings_of, dotted, own_nodes
 from .sources import ScopeNode, Source
 from .steps import Step
 from .until import until
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _REPLACING = (ast.If, *LOOPS)
 _LEAVING = (ast.Return, ast.Continue, ast.Break)
 
@@ -55,25 +54,11 @@ def guards(node: ast.AST, source: Source) -> list[Guard]:
         found += _exits_before(child, up)
         if isinstance(up, ScopeNode):
             break
-        arm = _arm(up, child)
-        if arm is not None:
-            found.append(Guard(up, arm))
+        number = arm(up, child)
+        if number is not None:
+            found.append(Guard(up, number))
         child = up
     return found
-
-
-def _arm(fork: ast.AST, child: ast.AST) -> int | None:
-    if isinstance(fork, ast.If):
-        return 0 if child in fork.body else 1 if child in fork.orelse else None
-    if isinstance(fork, ast.IfExp):
-        return 0 if child is fork.body else 1 if child is fork.orelse else None
-    if isinstance(fork, ast.Match):
-        return fork.cases.index(child) if isinstance(child, ast.match_case) else None
-    if isinstance(fork, ast.Try):
-        return fork.handlers.index(child) if isinstance(child, ast.ExceptHandler) else None
-    if isinstance(fork, LOOPS):
-        return 0 if child in fork.body else None
-    return None
 
 
 def _exits_before(child: ast.AST, holder: ast.AST) -> list[Guard]:

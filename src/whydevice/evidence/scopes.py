@@ -120,6 +120,7 @@ _nodes_of: WeakKeyDictionary[ScopeNode, tuple[int, list[ast.AST]]] = WeakKeyDict
 _bindings_of: WeakKeyDictionary[ScopeNode, tuple[int, dict[str, list[Binding]]]] = WeakKeyDictionary()
 
 
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = frozenset((ast.Name, ast.Constant))
 _SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -270,23 +271,32 @@ def excludes(source: Source, first: ast.AST, second: ast.AST) -> bool:
     for up in source.ancestors(second):
         if id(up) in ups and isinstance(up, ast.If | ast.IfExp | ast.Match):
             branches = _branch(up, first, source), _branch(up, second, source)
-            return branches[0] != branches[1] and -1 not in branches
+            return branches[0] != branches[1] and None not in branches
         if id(up) in ups:
             return False
     return False
 
 
-def _branch(fork: ast.AST, node: ast.AST, source: Source) -> int:
-    """Which branch of a fork a node stands in; -1 for its test, which every run evaluates."""
+def _branch(fork: ast.AST, node: ast.AST, source: Source) -> int | None:
+    """Which arm of a fork a node stands in; None for its test, which every run evaluates."""
     inside = [node, *source.ancestors(node)]
-    child = inside[inside.index(fork) - 1] if fork in inside else node
+    return arm(fork, inside[inside.index(fork) - 1] if fork in inside else node)
+
+
+def arm(fork: ast.AST, child: ast.AST) -> int | None:
+    """Which arm of a fork its child is, or stands in: of an `if` 0 is its body and 1 what runs otherwise, of a `match`
+    its cases count, of a `try` its handlers, of a loop 0 is its body. None for what every run comes to."""
     if isinstance(fork, ast.If):
-        return 0 if child in fork.body else 1 if child in fork.orelse else -1
+        return 0 if child in fork.body else 1 if child in fork.orelse else None
     if isinstance(fork, ast.IfExp):
-        return 0 if child is fork.body else 1 if child is fork.orelse else -1
+        return 0 if child is fork.body else 1 if child is fork.orelse else None
     if isinstance(fork, ast.Match):
-        return fork.cases.index(child) if isinstance(child, ast.match_case) else -1
-    return -1
+        return fork.cases.index(child) if isinstance(child, ast.match_case) else None
+    if isinstance(fork, ast.Try):
+        return fork.handlers.index(child) if isinstance(child, ast.ExceptHandler) else None
+    if isinstance(fork, LOOPS):
+        return 0 if child in fork.body else None
+    return None
 
 
 def reaching(
@@ -330,7 +340,7 @@ def _always_runs(source: Source, binding: Binding, use: ast.AST) -> bool:
             return True
         # A loop's own target is bound in its header, and only where it ran at all; a `with` always runs.
         if isinstance(up, ast.If | ast.IfExp | ast.Match | ast.For | ast.AsyncFor | ast.While | ast.Try):
-            if not (isinstance(up, ast.If) and _branch(up, inside, source) == -1):
+            if not (isinstance(up, ast.If) and _branch(up, inside, source) is None):
                 return False
         inside = up
     return True

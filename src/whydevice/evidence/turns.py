@@ -7,15 +7,14 @@ import builtins
 from collections.abc import Iterator
 
 from .evaluate import call_name, try_evaluate
-from .forks import LOOPS
 from .libraries import is_library
 from .passive import exactly
-from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
+from .scopes import LOOPS, MISSING, Binding, Scope, bindings_of, own_nodes, position
 from .sources import COMPREHENSIONS, ScopeNode, is_regular_file
+from .vocabulary import MOVES
 
 Loop = ast.For | ast.AsyncFor | ast.While
 _DECIDING = (*LOOPS, *COMPREHENSIONS, ast.If, ast.IfExp, ast.Match, ast.Try, ast.BoolOp, ast.Lambda)
-_MOVES = ("to", "cuda", "cpu", "to_empty")
 
 
 def earlier_turns(live: list[Scope], *sites: tuple[ast.AST, Scope]) -> tuple[Loop, Scope] | None:
@@ -166,6 +165,6 @@ def _moves_sometimes(loop: Loop, scope: Scope) -> bool:
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
         and isinstance(node.value.func, ast.Attribute)
-        and node.value.func.attr in _MOVES
+        and node.value.func.attr in (*MOVES, "to_empty")
         for node in ast.walk(loop)
     )

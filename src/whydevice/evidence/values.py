@@ -99,7 +99,7 @@ def _bound(value: object, kind: type, name: str, defined: Any) -> Any:
         return defined
     if type(defined) is property and type(defined.fget) is types.FunctionType:
         found = value
-        for attr in _read_by(defined.fget.__code__):
+        for attr in kept("getter", defined.fget.__code__, _read_by):
             if type(class_attribute(type(found), attr)) is property:
                 raise LookupError(name)  # one that reads another may come round to itself
             found = attribute(found, attr)
