@@ -58,11 +58,20 @@ def test_what_is_a_launcher() -> None:
 
 
 RANK = """\
-import os, sys
+import atexit, os, sys, time
 from whydevice.catch import ranks
 ranks.PATIENCE = 60  # all fail: a loaded machine may start them far apart, and the first is to be waited for
 import torch
 from torch.distributed.elastic.multiprocessing.errors import record
+
+ENDED = [f"ended-{number}" for number in range(int(os.environ["LOCAL_WORLD_SIZE"]))]
+
+@atexit.register
+def all_have_failed():
+    # Rank 0 ends when all have failed: a loaded machine may take one of them seconds to print its traceback.
+    open(ENDED[int(os.environ["LOCAL_RANK"])], "w").close()
+    while os.environ["LOCAL_RANK"] == "0" and not all(map(os.path.exists, ENDED)):
+        time.sleep(0.05)
 
 @record
 def main():

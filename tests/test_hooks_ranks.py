@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,16 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
+def all_have_failed():
+    # Rank 0 ends when all have failed: a loaded machine may take one of them seconds to print its traceback.
+    open("ended-" + os.environ["LOCAL_RANK"], "w").close()
+    while os.environ["LOCAL_RANK"] == "0" and not all(os.path.exists("ended-" + rank) for rank in "0123"):
+        time.sleep(0.05)
+
+if not sys.argv[1:]:
+    import atexit
+    atexit.register(all_have_failed)
+
 @record
 def main():
     dist.init_process_group("gloo")
@@ -38,7 +49,7 @@ if __name__ == "__main__":
 
 
 def _torchrun(folder: Path, *args: str, module: str = "whydevice", **env: str) -> Any:
-    (folder / "script.py").write_text(SCRIPT.format(module=module))
+    (folder / "script.py").write_text(SCRIPT.replace("{module}", module))
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     return run(*launcher, "script.py", *args, cwd=folder, env=environment(OMP_NUM_THREADS="1", **env))
 
@@ -193,6 +204,12 @@ def _started(folder: Path, patience: float, *numbers: int, slow: int = -1) -> li
     return ranks
 
 
+def _wait_for_name(name: str) -> None:
+    end = time.monotonic() + 60
+    while name not in Path("/proc/net/unix").read_text():
+        assert time.monotonic() < end, f"no process took the name {name}"
+
+
 @linux
 @pytest.mark.parametrize("patience", [0, 0.01, 60])
 def test_whenever_they_fail_exactly_one_reports(patience: float, tmp_path: Path) -> None:
@@ -231,11 +248,29 @@ def test_a_rank_that_is_told_to_end_while_it_waits_reports_at_once(tmp_path: Pat
     [rank] = _started(tmp_path, 60, 3)
     rank.go()
     rank.traceback()
-    while "failed" not in Path("/proc/net/unix").read_text():  # it takes its name a moment later
-        pass
+    _wait_for_name("failed-3")  # it takes its name a moment later
     rank.process.terminate()
     assert rank.said() == FULL
     assert rank.ends() == 1
+
+
+@linux
+def test_a_rank_that_was_long_at_its_explanation_hears_of_a_report_written_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(
+        RANK.replace(
+            "explain=lambda exc: Explanation()",
+            "explain=lambda exc: (os.environ['RANK'] == '0' or sys.stdin.read(1)) and Explanation()",
+        )
+    )
+    reporter, slow = _started(tmp_path, 0.01, 0, 2)
+    slow.go()
+    slow.traceback()
+    _wait_for_name("hears-2")  # from then on it explains
+    reporter.go()
+    assert reporter.said() == FULL
+    assert reporter.ends() == 1
+    slow.go()
+    assert slow.said() == "rank 2: an explanation; rank 0 reports in full"
 
 
 @linux

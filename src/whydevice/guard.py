@@ -219,6 +219,8 @@ def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, ag
     if not again and (not enabled() or _shown(exc)):
         return False
     mark = _marked(exc)
+    if writer is None and launched():
+        attempt(_listen)
     explanation = explain(exc)
     if explanation is None:
         return False
@@ -229,6 +231,12 @@ def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, ag
     if failure is not None:
         complain(failure)
     return failure is None
+
+
+def _listen() -> None:
+    from .catch import ranks
+
+    ranks.listen()
 
 
 def _publish(explanation: Explanation, writer: Callable[[Explanation], None], first: bool) -> None:

@@ -5,9 +5,9 @@ fail find one another by abstract Unix sockets (Linux): a name that a process ho
 file. Elsewhere every rank reports in full.
 
 What is guaranteed, however slow the machine: of the ranks that fail until the one that reports has ended,
-exactly one reports in full, and no other goes on to its end before that report is written; for a launcher
-ends all ranks when one has ended. It is the lowest rank of those that fail within `PATIENCE` of the first.
-A rank that is told to end while it waits for a lower one reports at once.
+however long each is at its explanation, exactly one reports in full, and no other goes on to its end before
+that report is written; for a launcher ends all ranks when one has ended. It is the lowest rank of those that
+have their explanation within `PATIENCE` of the first. A rank that is told to end while it waits for a lower one reports at once.
 """
 
 from __future__ import annotations
@@ -65,6 +65,14 @@ def _number(names: tuple[str, ...]) -> int | None:
         if text.isascii() and text.isdigit():
             return int(text)
     return None
+
+
+def listen() -> None:
+    """This rank has failed, and may be long at explaining it: be told of another's report from here on."""
+    local = _number(_LOCAL)
+    if rank() is not None and local is not None and sys.platform.startswith("linux"):
+        if (name := f"hears-{local}") not in _held:
+            _hold(name)
 
 
 def write(explanation: Explanation, stream: Any, full: Callable[[], None]) -> None:
@@ -137,6 +145,8 @@ def _reporter(local: int, told: _Signal) -> str | None:
         return None if "report" in _held else "another rank"
     if not _hold(name):
         return None  # Two processes that take themselves for one rank are no ranks of one run.
+    listen()
+    ear = _held.get(f"hears-{local}", _held[name])
     began = time.monotonic()
     while not _is_held("written"):
         late = time.monotonic() - began
@@ -145,7 +155,7 @@ def _reporter(local: int, told: _Signal) -> str | None:
         mine = enough or (not lower and (local == 0 or late >= PATIENCE))
         claimed = mine and _hold("report")
         # What a reporter has told stays readable when it has ended, and its names are free again.
-        if (said := _heard(_held[name], 0 if claimed else _STEP)) is not None:
+        if (said := _heard(ear, 0 if claimed else _STEP)) is not None:
             if claimed:
                 _held.pop("report").close()
             return f"rank {said}"
@@ -153,7 +163,7 @@ def _reporter(local: int, told: _Signal) -> str | None:
             return None
         if enough:
             break
-    said = _heard(_held[name], _STEP)
+    said = _heard(ear, _STEP)
     return "another rank" if said is None else f"rank {said}"
 
 
@@ -162,9 +172,7 @@ def _tell() -> None:
     if "report" in _held and _hold("written"):
         for other in range(min(_number(_SIZE) or _MOST, _MOST)):
             try:
-                _held["written"].sendto(
-                    str(rank()).encode(), socket.MSG_DONTWAIT, _address(f"failed-{other}")
-                )
+                _held["written"].sendto(str(rank()).encode(), socket.MSG_DONTWAIT, _address(f"hears-{other}"))
             except OSError:
                 continue  # it has not failed
 
