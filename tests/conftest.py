@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from runner import Runner
+from runner import SRC, Runner
 
 # CI judges the change, not the day's luck: it takes the same examples each time. Runs by hand look for new ones.
 settings.register_profile("ci", derandomize=True)
@@ -28,6 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("WHYDEVICE_PROGRAMS", "0")),
         help="how many random programs test_programs.py takes; a nightly run takes 1000",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the package once. The tests start thousands of processes, and where PYTHONDONTWRITEBYTECODE is set each
+    would compile it anew, at twice the time of all else that it does. The workers of xdist start after this."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(SRC / "whydevice", quiet=2)
 
 
 @pytest.fixture(scope="session")
