@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -249,6 +251,54 @@ def test_a_long_file_is_edited_without_parsing_all_of_it():
     edits += insert_after(source, function.body[0], "z = 1")
     assert "tree" not in source.__dict__
     assert plan(edits, {PATH: source})[PATH].count("device=x.device)\n    z = 1\n") == 1
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["argparse", "datetime", "doctest", "imaplib", "inspect", "pdb", "subprocess", "tarfile", "typing"],
+)
+def test_each_function_and_class_of_a_long_file_is_known_by_its_code(module):
+    """Read by itself, it has to compile to what it is in its file: with its decorators, and where that imports names."""
+    path = importlib.util.find_spec(module).origin
+    raw = Path(path).read_bytes()
+    source = Source.from_bytes(path, raw)
+    assert source.long
+    todo, unknown, count = [compile(raw, path, "exec", dont_inherit=True)], [], 0
+    while todo:
+        codes = [c for c in todo.pop().co_consts if isinstance(c, types.CodeType)]
+        todo += codes
+        unknown += [c.co_qualname for c in codes[::3] if not runs_as(source, c)]
+        count += len(codes[::3])
+    assert count > 20 and unknown == []
+    assert "tree" not in source.__dict__
+
+
+LONG_HEAD = """\
+import sys
+try:
+    import torch
+except ImportError:
+    pass
+if sys:
+    def helper():
+        import os
+        return os.sep
+
+
+@register(
+    "name",
+)
+def f(x):
+    return torch.ones(3), os.path(x)
+"""
+
+
+def test_what_a_long_files_function_calls_may_be_imported_in_a_block_or_in_another_function():
+    text = LONG_HEAD + "# filler\n" * 2000
+    source = Source.from_text(PATH, text)
+    assert runs_as(source, _code(text, "f"))
+    assert source.function_at(12, "f") is not None
+    assert not runs_as(Source.from_text(PATH, text.replace("ones(3)", "ones(4)")), _code(text, "f"))
 
 
 def test_edits_import_the_standard_library_only():

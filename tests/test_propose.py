@@ -122,3 +122,48 @@ def test_a_function_that_is_not_on_the_stack_is_compared_too(
     now = made.replace("torch.arange(3)", "torch.arange(4)")
     found = explained(tmp_path, monkeypatch, made, _rewrite(tmp_path / "helper.py", now))
     assert not [e for fix in found.fixes for e in fix.edits if e.line > 5]
+
+
+FILLER = "# filler\n" * 2000
+
+
+def test_in_a_long_file_too_the_fix_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function is compiled by itself there, and calls what its file imports."""
+    [fix] = explained(tmp_path, monkeypatch, HELPER + FILLER).fixes
+    assert (fix.applicability, [e.text for e in fix.edits]) == ("safe", [", device=x.device"])
+
+
+def _nested(depth: int, total: str = "x + steps") -> str:
+    """A helper of nested calls, the failing one innermost; each holds a constant of its own."""
+    text = "import torch\n\ndef shifted(x):\n    return level0(x)\n\n"
+    for n in range(depth):
+        text += f"def level{n}(x):\n    note = {n * 1000 + 7}\n    return level{n + 1}(x)\n\n"
+    return f"{text}def level{depth}(x):\n    steps = torch.arange(3)\n    return {total}\n"
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("changed", [0, 4, 5, 11])
+def test_of_a_long_file_the_nearest_eight_frames_are_compared(
+    changed: int, long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`level5` to `level11` and the failing function are the nearest eight; of a short file all are compared."""
+    made = _nested(12) + (FILLER if long else "")
+    now = made.replace(f"note = {changed * 1000 + 7}\n", f"note = {changed * 1000 + 8}\n")
+    assert now != made
+    found = explained(tmp_path, monkeypatch, made, _rewrite(tmp_path / "helper.py", now))
+    compared = not long or changed >= 5
+    assert [fix.edits == () for fix in found.fixes] == [compared]
+    assert found.fixes[0].reason.endswith("so it is not edited") is compared
+
+
+def test_of_a_long_file_the_function_that_is_edited_is_compared_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _nested(12, "x + steps").replace("torch.arange(3)", "count()")
+    made += "\ndef count():\n    return torch.arange(3)\n" + FILLER
+    [fix] = explained(tmp_path, monkeypatch, made).fixes
+    assert [e.line for e in fix.edits if "device" in e.text] != [] and fix.applicability != "manual"
+    now = made.replace("torch.arange(3)", "torch.arange(4)")
+    found = explained(tmp_path, monkeypatch, made, _rewrite(tmp_path / "helper.py", now))
+    lines = made[: made.index("torch.arange(3)")].count("\n") + 1
+    assert not [e for fix in found.fixes for e in fix.edits if e.line == lines]

@@ -81,7 +81,7 @@ def enabled() -> bool:
 
 def mark_of(exc: BaseException) -> Mark | None:
     mark = _DICT.__get__(exc).get(_MARK)
-    return mark if isinstance(mark, Mark) else None
+    return mark if type(mark) is Mark else None
 
 
 def _marked(exc: BaseException) -> Mark:
@@ -100,7 +100,7 @@ def _marked(exc: BaseException) -> Mark:
 def _shown(exc: BaseException) -> bool:
     """True when `exc`, or one that it is tied to, was explained to the user already."""
     marks = (_DICT.__get__(each).get(_MARK) for each in linked(exc, everything=False))
-    return any(isinstance(mark, Mark) and mark.shown for mark in marks)
+    return any(type(mark) is Mark and mark.shown for mark in marks)
 
 
 def _brings_block(exc: BaseException) -> bool:

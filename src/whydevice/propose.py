@@ -19,7 +19,7 @@ from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.libraries import is_library
 from .evidence.operands import Leaf
-from .evidence.passive import class_entries, is_class, lookup
+from .evidence.passive import class_entries, exactly, instance_dict, is_a, is_class, lookup, same_scalar
 from .evidence.scopes import MISSING
 from .evidence.sources import is_regular_file
 from .source import EditError, Source
@@ -179,10 +179,10 @@ def running(evidence: Evidence, source: Source, lines: list[int]) -> list[types.
 def _globals(path: str) -> dict[str, Any]:
     """The names of the module that was loaded from a file."""
     for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType):
-            names = types.ModuleType.__getattribute__(module, "__dict__")
-            if names.get("__file__") == path:
-                return names  # type: ignore[no-any-return]
+        if is_a(module, types.ModuleType):
+            names = instance_dict(module)
+            if same_scalar(lookup(names, "__file__"), path):
+                return names
     return {}
 
 
@@ -200,7 +200,7 @@ def _function(source: Source, line: int, names: dict[str, Any]) -> types.CodeTyp
         if not is_class(held):
             break  # a function inside a function is part of its code
         held = lookup(class_entries(held), name)
-    if isinstance(held, staticmethod | classmethod):
+    if exactly(held, staticmethod, classmethod):
         held = held.__func__
     if type(held) is types.FunctionType and held.__code__.co_filename == source.path:
         return held.__code__

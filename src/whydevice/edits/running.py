@@ -4,16 +4,23 @@ from __future__ import annotations
 import __future__
 
 import ast
+import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from types import CodeType
 from weakref import WeakKeyDictionary
 
 from ..source import EditError, Source
+from ..source.nodes import first_line
 
 _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
+
+# A line that imports, up to its end or to the closing parenthesis, and how far it is indented.
+_IMPORT = re.compile(r"^([ \t]*)((?:import|from)[ \t](?:[^\n(\\#]|\\\n)*(?:\([^)]*\))?)", re.MULTILINE)
+_SCOPE = re.compile(r"(?:async[ \t]+def|def|class)\b")
 
 # The alias under which pytest's assertion rewriting reaches its helpers (`_pytest/assertion/rewrite.py`).
 _PYTEST = "@pytest_ar"
@@ -27,9 +34,22 @@ def runs_as(source: Source, code: CodeType) -> bool:
     """
     try:
         tree = source.tree if code.co_name == "<module>" else source.tree_at(code.co_firstlineno)
-        module = _compiled(tree, code.co_filename, code.co_flags & _FUTURE)
+        if source.long and not code.co_flags & inspect.CO_OPTIMIZED:
+            _complete(source, tree, code.co_firstlineno)
+        return any(_found_in(module, code) for module in _compilations(source, tree, code))
     except (EditError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def _complete(source: Source, tree: ast.Module, line: int) -> None:
+    """Have the class whose header is on a line with all its members, of which only one may have been read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and first_line(node) <= line <= node.lineno:
+            source.whole(node)
+            _modules.pop(tree, None)
+
+
+def _found_in(module: CodeType, code: CodeType) -> bool:
     alike = [
         other
         for other in _all(module)
@@ -39,18 +59,66 @@ def runs_as(source: Source, code: CodeType) -> bool:
     return any(_same(code, other) or (rewritten and _rewritten(code, other)) for other in alike)
 
 
+def _compilations(source: Source, tree: ast.Module, code: CodeType) -> Iterator[CodeType]:
+    """What a tree compiles to. Of a part of a long file, also what it does in a module that imports what the file does.
+
+    Python compiles `torch.ones(3)` otherwise where the module itself imports `torch` than where it does not.
+    """
+    name, flags = code.co_filename, code.co_flags & _FUTURE
+    yield _compiled(tree, name, flags, frozenset())
+    if source.long and tree is not source.module:
+        yield _compiled(tree, name, flags, frozenset(_imported(source)))
+
+
+def _imported(source: Source) -> Iterator[str]:
+    """The names that the module itself imports, of a file that is not parsed whole."""
+    for match in _IMPORT.finditer(source.text):
+        try:
+            statement = ast.parse(match.group(2)).body[0]
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # words in a string
+        if isinstance(statement, ast.Import | ast.ImportFrom) and _of_module(source, match):
+            names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+            yield from names - {"*"}
+
+
+def _of_module(source: Source, match: re.Match[str]) -> bool:
+    """Whether an indented line is in no function and no class: what it is in, out to the margin, is only blocks."""
+    indent = len(match.group(1))
+    line = source.line_at(match.start())
+    while indent and line > 1:
+        line -= 1
+        text = source.line(line)
+        bare = text.lstrip(" \t")
+        if bare and bare[0] not in "#)]}" and len(text) - len(bare) < indent:
+            indent = len(text) - len(bare)
+            if _SCOPE.match(bare):
+                return False
+    return True
+
+
 # Several functions of a file are compared, one after the other.
-_modules: WeakKeyDictionary[ast.Module, tuple[str, int, CodeType]] = WeakKeyDictionary()
+_modules: WeakKeyDictionary[ast.Module, dict[tuple[str, int, frozenset[str]], CodeType]] = WeakKeyDictionary()
 
 
-def _compiled(tree: ast.Module, name: str, flags: int) -> CodeType:
-    known = _modules.get(tree)
-    if known is None or known[:2] != (name, flags):
+def _compiled(tree: ast.Module, name: str, flags: int, imports: frozenset[str]) -> CodeType:
+    known = _modules.setdefault(tree, {})
+    code = known.get((name, flags, imports))
+    if code is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            code = compile(tree, name, "exec", flags=flags, dont_inherit=True)
-        known = _modules[tree] = (name, flags, code)
-    return known[2]
+            code = compile(_importing(tree, imports), name, "exec", flags=flags, dont_inherit=True)
+        known[name, flags, imports] = code
+    return code
+
+
+def _importing(tree: ast.Module, names: frozenset[str]) -> ast.Module:
+    """The same statements in a module that imports some names first."""
+    if not names:
+        return tree
+    place = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
+    first = ast.Import([ast.alias(name, **place) for name in sorted(names)], **place)
+    return ast.Module([first, *tree.body], [])
 
 
 def _all(code: CodeType) -> Iterator[CodeType]:

@@ -22,6 +22,7 @@ _CLASS = re.compile(r"class[ \t]+(\w+)")
 _INDENTED = re.compile(r"^([ \t]+)[^\s#]", re.MULTILINE)
 _DEFINITION = re.compile(r"(?:async[ \t]+def|def|class)\b")
 _TRIES = 3
+_MOST_DECORATOR = 30  # lines of a decorator
 _LONG_CLASS = 150
 """Lines above which one method of a class is parsed by itself."""
 
@@ -92,9 +93,22 @@ def _past_decorators(source: Parsed, line: int, indent: str) -> int:
 
 
 def _with_decorators(source: Parsed, line: int, indent: str) -> int:
-    while line > 1 and source.line(line - 1).startswith(f"{indent}@"):
-        line -= 1
+    while (above := _decorator_above(source, line, indent)) is not None:
+        line = above
     return line
+
+
+def _decorator_above(source: Parsed, line: int, indent: str) -> int | None:
+    """The line of the decorator that ends right above a line: what is indented further, or closes, belongs to it."""
+    for number in range(line - 1, max(line - 1 - _MOST_DECORATOR, 0), -1):
+        text = source.line(number)
+        if text.startswith(f"{indent}@"):
+            return number
+        bare = text.lstrip(" \t")
+        inside = len(text) - len(bare) > len(indent) or bare.startswith((")", "]", "}"))
+        if bare and not inside and not bare.startswith("#"):
+            return None
+    return None
 
 
 def _at(source: Parsed, line: int, indent: str, sign: str, word: re.Pattern[str]) -> bool:
