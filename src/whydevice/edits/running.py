@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..source import EditError, Source
@@ -116,7 +117,7 @@ def _importing(tree: ast.Module, names: frozenset[str]) -> ast.Module:
     """The same statements in a module that imports some names first."""
     if not names:
         return tree
-    place = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
+    place: dict[str, Any] = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
     first = ast.Import([ast.alias(name, **place) for name in sorted(names)], **place)
     return ast.Module([first, *tree.body], [])
 
