@@ -120,3 +120,16 @@ def test_the_fix_loop_under_a_launcher(tmp_path: Path) -> None:
         2,
         "whydevice: under a launcher --fix and --diff need --simulate-cuda\n",
     )
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff"])
+def test_a_rank_writes_no_source(option: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    ranked = environment(RANK="1", LOCAL_RANK="1", WORLD_SIZE="2")
+    done = why(option, "--simulate-cuda", "script.py", cwd=tmp_path, env=ranked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "whydevice: in a rank there is no --fix or --diff: give them before the launcher"
+    )
+    alone = environment(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+    assert why(option, "--simulate-cuda", "script.py", cwd=tmp_path, env=alone).returncode == 0

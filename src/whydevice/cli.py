@@ -81,6 +81,12 @@ def _check_target(options: Options) -> bytes:
         raise
     if (options.fix or options.diff) and options.simulate_cuda is None and _launches(options):
         raise run.NotRunnable("under a launcher --fix and --diff need --simulate-cuda")
+    if (options.fix or options.diff) and _is_one_of_several():
+        # Each rank would write the same files, and run the result as one rank of its own.
+        raise run.NotRunnable(
+            "in a rank there is no --fix or --diff: give them before the launcher "
+            "(python -m whydevice --simulate-cuda --fix -m torch.distributed.run ... script.py)"
+        )
     if options.json not in (None, "-"):
         options.json = os.path.abspath(options.json)
         if _is_first():
@@ -93,6 +99,15 @@ def _launches(options: Options) -> bool:
     from .catch import launchers
 
     return launchers.is_launcher(options.module, options.script)
+
+
+def _is_one_of_several() -> bool:
+    """True in a rank of a distributed run of more than one process."""
+    if not guard.launched():
+        return False
+    from .catch import ranks
+
+    return ranks.rank() is not None
 
 
 def _is_first() -> bool:

@@ -165,8 +165,8 @@ class Source(Parsed):
             node = stack.pop()
             first = getattr(node, "lineno", None)
             last = getattr(node, "end_lineno", None)
-            if first is not None and last is not None and not isinstance(node, ScopeNode):
-                if first > end_line or last < line:
+            if first is not None and last is not None:
+                if last < line or first > end_line and first_line(node) > end_line:
                     continue
                 here = (first, last, node.col_offset, node.end_col_offset)  # type: ignore[attr-defined]
                 if here == (line, end_line, column, end_column) and (
