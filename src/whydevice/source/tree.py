@@ -166,7 +166,7 @@ class Source(Parsed):
             first = getattr(node, "lineno", None)
             last = getattr(node, "end_lineno", None)
             if first is not None and last is not None:
-                if last < line or first > end_line and first_line(node) > end_line:
+                if last < line or (first > end_line and first_line(node) > end_line):
                     continue
                 here = (first, last, node.col_offset, node.end_col_offset)  # type: ignore[attr-defined]
                 if here == (line, end_line, column, end_column) and (
