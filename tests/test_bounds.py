@@ -6,7 +6,9 @@ Outcomes only: how long it takes is for tests/benchmarks.
 from __future__ import annotations
 
 import linecache
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from whydevice.evidence.operands import held_tensors
 from whydevice.evidence.ways import way_to
 from whydevice.explain import explain
 from whydevice.simulate import simulate_cuda
+from whydevice.source import text as text_of_files
 
 HEAD = """\
 import torch
@@ -43,15 +46,22 @@ SHIFT = "model(torch.ones(2, 4, device='cuda'))\n"
 INPUT = "x = torch.ones(2, 4)\nmodel.fc(x)\nmodel(x)\n"
 
 
-def explained(text: str, tmp_path: Path) -> dict[str, Any]:
+def explained(
+    text: str, tmp_path: Path, change: Callable[[Path], None] | None = None, may_be_silent: bool = False
+) -> Any:
+    """The explanation of a script, as data; `change` is done to its file once it has failed."""
     path = tmp_path / "script.py"
     path.write_text(text)
     linecache.checkcache(str(path))
     with simulate_cuda():
         try:
             exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
-        except RuntimeError as exc:
+        except (RuntimeError, AssertionError) as exc:
+            if change is not None:
+                change(path)
             found = explain(exc)
+            if found is None and may_be_silent:
+                return None
             assert found is not None
             assert len(str(found).splitlines()) <= 40
             return found.to_dict()
@@ -147,6 +157,128 @@ def test_the_failing_line_is_a_megabyte(tmp_path: Path) -> None:
     found = explained(HEAD + text, tmp_path)
     assert all(len(place["source"]) <= 2_000 for place in found["trail"])
     assert {"a", "b"} <= {o["expression"] for o in found["operands"]}
+
+
+def told(found: dict[str, Any], *words: str) -> bool:
+    """Whether a note of the report has all of these words."""
+    return any(all(word in note for word in words) for note in found["notes"])
+
+
+MEGABYTE = "[" + ", ".join(str(i) for i in range(150_000)) + "]"
+HALVES = "a = torch.ones(3)\nb = torch.ones(3).cuda()\n"
+FUNCTION = "def f(x):\n    y = torch.ones(3)\n{}    return x + y\nf(torch.ones(3).cuda())\n"
+LONG_BODY = "".join(f"    v{i} = {i} + len([x, y])\n" for i in range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f"{HALVES}c = a + b + len({MEGABYTE})\n", "Line 6 of script.py"),
+        (f"{HALVES}c = a + b + len({MEGABYTE.replace(' ', chr(10))})\n", "Lines 6 to 150,005 of script.py"),
+        (f"{HALVES}a + b; " + "; ".join(f"x{i} = a" for i in range(100_000)) + "\n", "Line 6 of script.py"),
+        (FUNCTION.format(f"    t = {MEGABYTE}\n"), "Lines 4 to 7 of script.py"),
+        (FUNCTION.format(LONG_BODY), "Lines 4 to 30,006 of script.py"),
+        ("class A:\n    def g(self): pass\n    " + FUNCTION.format(LONG_BODY).replace("\n", "\n    ").replace(
+            "    f(torch", "A.f(torch"), " of script.py"),
+    ],
+    ids=["a list", "a list on its lines", "a line of statements", "in a function", "30,000 lines", "a method"],
+)  # fmt: skip
+def test_a_megabyte_of_code_at_the_failure_is_not_read_and_said(
+    text: str, lines: str, tmp_path: Path
+) -> None:
+    found = explained(HEAD + text, tmp_path)
+    assert told(found, lines, "characters of code", "not read"), found["notes"]
+    assert (found["cause"], found["fixes"]) == (None, [])
+    assert found["error"]["devices"]
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "'" + "x" * 1_000_000 + "'",
+        '"' + "é" * 1_000_000 + '"',
+        "'''" + "some words 'quoted\n" * 60_000 + "'''",
+    ],
+    ids=["ascii", "letters", "lines"],
+)
+def test_a_string_of_a_megabyte_in_the_failing_statement(literal: str, tmp_path: Path) -> None:
+    found = explained(f"{HEAD}{HALVES}c = a + b + len({literal})\n", tmp_path)
+    assert found["culprit"]["expression"] == "a"
+    assert all(len(place["source"]) <= 2_000 for place in found["trail"])
+    assert not told(found, "not read")
+
+
+def test_a_line_of_five_megabytes_of_json(tmp_path: Path) -> None:
+    data = '{"a": [' + ", ".join(f'{{"k": {i}, "v": "x{i}"}}' for i in range(180_000)) + "]}"
+    text = f"{HEAD}DATA = {data}\n{HALVES}c = a + b\n"
+    assert len(text) > 5_000_000
+    found = explained(text, tmp_path)
+    assert found["culprit"]["expression"] == "a"
+    assert found["fixes"][0]["applicability"] == "safe"
+
+
+def test_a_table_of_a_megabyte_that_the_failing_line_reads_is_said(tmp_path: Path) -> None:
+    text = f"{HEAD}DATA = {MEGABYTE}\n{HALVES}def f(x):\n    return x + b\nf(torch.ones(len(DATA)))\n"
+    found = explained(text, tmp_path)
+    assert found["culprit"]["expression"] == "x"
+    assert told(found, "Line 4 of script.py", "not read")
+
+
+def test_a_file_over_the_bound_of_bytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_of_files, "MOST_BYTES", 2_000_000)
+    filler = "".join(f"def f{i}(a, b):\n    return [a, b, {i}]\n\n\n" for i in range(45_000))
+    assert len(filler) > 2_000_000
+    found = explained(HEAD + filler + HALVES + "c = a + b\n", tmp_path)
+    assert told(found, "The file script.py, over 2,000,000 bytes long, was not read")
+    assert (found["cause"], found["fixes"]) == (None, [])
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _sparse(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+
+
+def _loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def _device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _garbage(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\xff\xfe\x00\x01" * 100)
+
+
+def _garbage_lines(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\x00\x01)]}\n" * 3000)
+
+
+@pytest.mark.parametrize("ending", ["c = a + b\n", "assert a.device == b.device\n"], ids=["adds", "asserts"])
+@pytest.mark.parametrize(
+    "change", [_fifo, _folder, _sparse, _loop, _device, _garbage, _garbage_lines], ids=lambda f: f.__name__
+)
+def test_what_takes_the_place_of_a_source_is_not_waited_for(
+    change: Callable[[Path], None], ending: str, tmp_path: Path
+) -> None:
+    found = explained(HEAD + HALVES + ending, tmp_path, change, may_be_silent="assert" in ending)
+    if found is not None:
+        assert found["error"]["devices"] or "assert" in ending
+        assert all(fix["applicability"] == "manual" for fix in found["fixes"])
 
 
 def test_cyclic_and_shared_containers(tmp_path: Path) -> None:

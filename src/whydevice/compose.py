@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 import platform
 import sys
@@ -249,7 +248,8 @@ def _noted(evidence: Evidence) -> Place | None:
     if found is None:
         return None
     path, line = os.path.abspath(found[0]), found[1]
-    text = linecache.getline(found[0], line).rstrip()
+    source = evidence.sources.get(found[0])
+    text = source.line(line).rstrip() if source is not None else ""
     first = len(text) - len(text.lstrip())
     return Place(path, line, text, "made or last moved here (noted by --trace)", first, line, len(text))
 

@@ -85,16 +85,17 @@ def _bare_assert(exc: BaseException) -> DeviceError | None:
     """`assert a.device == b.device` raises without a word: only the line that failed tells."""
     if type(exc) is not AssertionError or text_of(exc):
         return None
-    import linecache
-
     from .catch.prune import traceback_of
+    from .evidence.sources import Sources
 
     tb = traceback_of(exc)
     if tb is None:
         return None
     while tb.tb_next is not None:
         tb = tb.tb_next
-    line = linecache.getline(tb.tb_frame.f_code.co_filename, tb.tb_lineno).strip()
+    frame = tb.tb_frame
+    source = Sources().get(frame.f_code.co_filename, frame.f_globals)
+    line = source.line(tb.tb_lineno or 0).strip() if source is not None else ""
     if not line.startswith("assert") or ".device" not in line or "torch" not in sys.modules:
         return None
     return DeviceError("AssertionError", "", "X1")

@@ -44,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
     source = evidence.sources.get(file)
     if source is None:
         return None
-    statement = source.statement_at(source.tree_at(line), line)
+    statement = source.statement_at(source.module, line)
     node = source.scope(statement) if statement is not None else None
     if statement is None or node is None:
         return None

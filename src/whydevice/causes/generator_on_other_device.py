@@ -103,13 +103,13 @@ def _in_loader(evidence: Evidence, wanted: str, found: str) -> Finding | None:
 
 def _given_elsewhere(given: ast.expr, scope: Scope) -> bool:
     """Whether another call of the file is given this generator as well, which may want it where it is."""
-    tree, text = scope.source.tree, ast.unparse(given)
-    return tree is not None and any(
+    text = ast.unparse(given)
+    return any(
         isinstance(node, ast.keyword)
         and node.arg == "generator"
         and node.value is not given
         and ast.unparse(node.value) == text
-        for node in ast.walk(tree)
+        for node in scope.source.nodes_with("generator")
     )
 
 

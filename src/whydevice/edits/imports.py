@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
+from collections.abc import Iterator
 
-from ..source import Source
+from ..source import EditError, Source
 from ..types import Edit
 from .scope import enclosing_function
 from .statements import insert_at_suite_start, insert_before
 
 _IMPORT = re.compile(r"^[ \t\f]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
+_FIRST = re.compile(r"^(?:from|import)[ \t]", re.MULTILINE)
 
 
 def torch_name(source: Source, module: str, name: str, at: ast.AST) -> tuple[str, tuple[Edit, ...]]:
@@ -60,8 +63,21 @@ def _bound(statement: ast.Import | ast.ImportFrom) -> dict[str, str]:
 
 def _add_import(source: Source, text: str) -> tuple[Edit, ...]:
     """An import put before the first one of the file, else behind the docstring."""
-    for statement in source.tree.body:
+    for statement in _top_level(source):
         future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if isinstance(statement, ast.Import | ast.ImportFrom) and not future:
             return insert_before(source, statement, text)
+    if source.long:
+        raise EditError("no import was found")  # and the docstring may be anything
     return insert_at_suite_start(source, source.tree, text)
+
+
+def _top_level(source: Source) -> Iterator[ast.stmt]:
+    """The statements of the module; of a long file, those of its imports that are not indented."""
+    if not source.long:
+        yield from source.tree.body
+        return
+    for match in _FIRST.finditer(source.text):
+        line = source.line_at(match.start())
+        with contextlib.suppress(EditError):
+            yield from (s for s in source.tree_at(line).body if s.lineno == line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..source import Source
 from ..types import Edit
@@ -18,14 +18,23 @@ def lost_update(edits: Iterable[Edit], new: Source) -> str | None:
     `new` is the edited text. What the function made itself may be replaced: nobody else holds it.
     """
     texts = [edit.text for edit in edits if edit.file == new.path]
-    for statement in ast.walk(new.tree):
+    for statement in _nodes(new, texts):
         if not isinstance(statement, ast.Assign) or not any(_written(statement, text) for text in texts):
             continue
         for name in _moved(statement):
             function = enclosing_function(new, statement)
-            if _given(name, statement, function, new) and _changed(name, statement, function or new.tree):
+            if _given(name, statement, function, new) and _changed(name, statement, function or new.module):
                 return name
     return None
+
+
+def _nodes(new: Source, texts: list[str]) -> Iterator[ast.AST]:
+    """The nodes of a text; of a long one, those of the parts in which the edits are."""
+    if not new.long:
+        yield from ast.walk(new.tree)
+    else:
+        for text in dict.fromkeys(text.strip() for text in texts if "=" in text):
+            yield from new.nodes_with(text)
 
 
 def _written(statement: ast.Assign, text: str) -> bool:

@@ -54,7 +54,7 @@ def siblings(source: Source, function: ast.AST | None) -> Style:
 
     `function` may be any node; None stands for the whole file.
     """
-    node = source.own(function) if function is not None else source.tree
+    node = source.own(function) if function is not None else source.module
     scopes = [node, *source.ancestors(node)]
     moves: tuple[Move, ...] = ()
     devices: list[str] = []

@@ -109,6 +109,9 @@ def locate(live: LiveFrame, sources: Sources) -> None:
     if not live.comprehension and not is_source_of(source, within, code):
         live.source = None  # the file has changed since: what it says now is not what runs
         return
+    if source.long and not source.readable(live.line):
+        live.source = None
+        return
     line, end_line, column, end_column = live.positions
     if line is not None and end_line is not None and column is not None and end_column is not None:
         live.node = source.node_at(within, line, end_line, column, end_column)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import linecache
 import os
 import re
+import zipimport
+from importlib.machinery import ModuleSpec, SourceFileLoader
 
-from ..source import COMPREHENSIONS, EditError, FunctionNode, ScopeNode, Source
+from ..source import COMPREHENSIONS, EditError, FunctionNode, ScopeNode, Source, TooLong
+from .bounds import cut
 from .libraries import is_library
+from .passive import exactly, lookup
 
 __all__ = ["COMPREHENSIONS", "FunctionNode", "ScopeNode", "Source", "Sources", "is_cell", "is_regular_file"]
 
@@ -25,6 +29,8 @@ class Sources:
         """Let go of all that was live, so that frames and tensors die with the error and not at some later gc."""
         for source in self._files.values():
             if source is not None:
+                if source.unread is not None:
+                    cut(source.unread)
                 for scope in source.scopes:
                     scope.release()
                 source.scopes = []
@@ -43,17 +49,39 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
         if is_regular_file(path):
             source = Source.read(path)
         else:
-            lines = linecache.getlines(path, module_globals)
-            if not lines:
+            text = "".join(_cached(path, module_globals))
+            if not text:
                 return None
-            source = Source.from_text(path, "".join(lines))
+            source = Source.from_text(path, text)
         if is_library(path):
             source.most_whole = MOST_LIBRARY_LINES
         if not source.long:
             source.tree  # noqa: B018  whether it parses
+    except TooLong as refused:
+        cut(str(refused))
+        return None
     except EditError:
         return None
     return source
+
+
+def _cached(path: str, module_globals: dict[str, object] | None) -> list[str]:
+    """The lines of what is no regular file, as the line cache has them."""
+    if not path.startswith("<") and os.path.exists(path):
+        # A pipe, a device, a folder: the line cache would wait for it, if it has not read it before.
+        entry = linecache.cache.get(path)
+        return entry[2] if entry is not None and len(entry) == 4 else []
+    return linecache.getlines(path, _loaded_by(module_globals))
+
+
+def _loaded_by(module_globals: dict[str, object] | None) -> dict[str, object] | None:
+    """What the line cache needs to ask a module's loader for its source: of Python's own loaders, no other's code runs."""
+    loader = lookup(module_globals, "__loader__")
+    name, spec = lookup(module_globals, "__name__"), lookup(module_globals, "__spec__")
+    if not exactly(loader, zipimport.zipimporter, SourceFileLoader) or not exactly(name, str):
+        return None
+    known: dict[str, object] = {"__name__": name, "__loader__": loader}
+    return {**known, "__spec__": spec} if exactly(spec, ModuleSpec) else known
 
 
 # How IPython, ipykernel and Colab name the code of a cell.

@@ -6,7 +6,7 @@ Read once for an explanation and used from the first look at a frame to the last
 from __future__ import annotations
 
 from .nodes import COMPREHENSIONS, FunctionNode, Positioned, ScopeNode
-from .text import EditError, Text
+from .text import EditError, Text, TooLong
 from .tree import Source
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "ScopeNode",
     "Source",
     "Text",
+    "TooLong",
 ]

@@ -7,6 +7,8 @@ holds a line (`parts.units`), and of the module's own code what belongs to what 
 from __future__ import annotations
 
 import ast
+import os
+import re
 import warnings
 import weakref
 from dataclasses import dataclass, field
@@ -16,11 +18,18 @@ from typing import Any
 from . import parts
 from .nodes import PLACELESS, children, first_line, holds, key
 from .outline import Outline
-from .text import EditError, Text
+from .text import EditError, Text, TooLong
 
 LONG = 1500
 """Lines above which a file is parsed in parts: a whole one of 30 000 lines takes a second or more."""
 
+MOST_CODE = 250_000
+"""Characters of code, strings not counted, that are parsed at once: some 8 000 lines. More takes seconds."""
+
+_STRING = re.compile(
+    r"(?P<triple>\"\"\"|''')(?:[^\\]|\\.)*?(?P=triple)|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'",
+    re.DOTALL,
+)
 _FAR = 50
 """Empty lines for which one line of code can be moved."""
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -54,17 +63,20 @@ class Parsed(Text):
     _units: dict[tuple[int, int], ast.Module] = field(default_factory=dict, repr=False)
     _classes: dict[int, ast.ClassDef] = field(default_factory=dict, repr=False)
     _whole: set[ast.ClassDef] = field(default_factory=set, repr=False)
+    _refused: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict, repr=False)
 
     # Parsing
 
     @cached_property
     def long(self) -> bool:
         """Whether the file is parsed in parts (never one whose lines end in a lone carriage return)."""
-        return self.line_count > self.most_whole and self.text.count("\r") == self.text.count("\r\n")
+        over = self.line_count > self.most_whole or len(self.text) > MOST_CODE
+        return over and self.text.count("\r") == self.text.count("\r\n")
 
     @cached_property
     def tree(self) -> ast.Module:
         """The whole file, parsed."""
+        self._bound(1, self.line_count, self.text)
         return self._parse(self.text)
 
     @cached_property
@@ -88,6 +100,14 @@ class Parsed(Text):
             return unit
         return self._unit(1, self.line_count + 1, None)
 
+    def readable(self, line: int) -> bool:
+        """Whether the part of the file that holds a line parses, and is not too long for it."""
+        try:
+            self.tree_at(line)
+        except EditError:
+            return False
+        return True
+
     def _read_at(self, line: int) -> ast.Module | None:
         return next((unit for (first, last), unit in self._units.items() if first <= line < last), None)
 
@@ -100,6 +120,7 @@ class Parsed(Text):
         if (first, last) in self._units:
             return self._units[first, last]
         text = self._lines(first, last)
+        self._bound(first, last - 1, text)
         if header is None:
             unit = self._parse_at(first, text)
             self._adopt_known(unit)
@@ -139,7 +160,9 @@ class Parsed(Text):
             if header is not None:
                 continue
             try:
-                unit = self._parse_at(first, self._lines(first, last))
+                text = self._lines(first, last)
+                self._bound(first, last - 1, text)
+                unit = self._parse_at(first, text)
             except EditError:
                 continue
             full = next(
@@ -158,6 +181,28 @@ class Parsed(Text):
         cls.body = members
         cls.end_lineno, cls.end_col_offset = full.end_lineno, full.end_col_offset
         self._indexed.discard(cls)
+
+    @property
+    def unread(self) -> str | None:
+        """What was asked for and is too long to be read, in words for the report: the smallest of it."""
+        return min(self._refused.values())[1] if self._refused else None
+
+    def _bound(self, first: int, last: int, text: str) -> None:
+        """Raise TooLong for lines that are too long to be parsed."""
+        if len(text) <= MOST_CODE:
+            return
+        lines = (first, last)
+        if lines not in self._refused:
+            size = len(text) - sum(len(match.group()) for match in _STRING.finditer(text))
+            if size <= MOST_CODE:
+                return
+            last = first + text.rstrip().count("\n")
+            one = first == last
+            what = f"line {first:,}" if one else f"lines {first:,} to {last:,}"
+            length = f"{size:,} characters of code"
+            told = f"{what} of {os.path.basename(self.path)}, {length}, {'was' if one else 'were'} not read"
+            self._refused[lines] = (size, told)
+        raise TooLong(self._refused[lines][1])
 
     def _lines(self, first: int, last: int) -> str:
         end = self.line_starts[last - 1] if last <= self.line_count else len(self.text)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
+import stat
 import tokenize
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -27,8 +29,32 @@ _LINE_FEED = re.compile(r"\n")
 _INDENTED = re.compile(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
 
 
+MOST_BYTES = 10_000_000
+"""Size of a file that is read."""
+
+
 class EditError(Exception):
     """An edit that cannot be made, or a place that cannot be found; the text is one plain sentence for the user."""
+
+
+class TooLong(EditError):
+    """More text than is read; the text says which, for the report's notes."""
+
+
+def _contents(path: str) -> bytes:
+    """The bytes of a regular file. A pipe or a device that has taken its place by now is not waited for."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise EditError(f"{path} is no regular file")
+        raw = b"" if status.st_size > MOST_BYTES else file.read(MOST_BYTES + 1)
+    size = max(len(raw), status.st_size)
+    if size > MOST_BYTES:
+        raise TooLong(f"the file {os.path.basename(path)}, over {MOST_BYTES:,} bytes long, was not read")
+    return raw
+
+
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(eq=False)
@@ -53,10 +79,10 @@ class Text:
         raw = overlay.bytes_of(path)
         try:
             if raw is None:
-                with open(path, "rb") as file:
-                    raw = file.read()
-        except OSError as error:
-            raise EditError(f"{path} cannot be read: {error.strerror}") from None
+                raw = _contents(path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise EditError(f"{path} cannot be read: {reason}") from None
         return cls.from_bytes(path, raw)
 
     @classmethod

@@ -189,7 +189,12 @@ class Source(Parsed):
         return best
 
     def _within(self, node: ast.AST, line: int) -> ast.AST:
-        return self.tree_at(line) if isinstance(node, LongModule) else node
+        if not isinstance(node, LongModule):
+            return node
+        try:
+            return self.tree_at(line)
+        except EditError:
+            return ast.Module([], [])
 
     # Places of nodes
 
