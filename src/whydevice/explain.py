@@ -86,6 +86,7 @@ def _bare_assert(exc: BaseException) -> DeviceError | None:
     if type(exc) is not AssertionError or text_of(exc):
         return None
     from .catch.prune import traceback_of
+    from .evidence.passive import code_file
     from .evidence.sources import Sources
 
     tb = traceback_of(exc)
@@ -94,7 +95,7 @@ def _bare_assert(exc: BaseException) -> DeviceError | None:
     while tb.tb_next is not None:
         tb = tb.tb_next
     frame = tb.tb_frame
-    source = Sources().get(frame.f_code.co_filename, frame.f_globals)
+    source = Sources().get(code_file(frame.f_code), frame.f_globals)
     line = source.line(tb.tb_lineno or 0).strip() if source is not None else ""
     if not line.startswith("assert") or ".device" not in line or "torch" not in sys.modules:
         return None

@@ -19,7 +19,17 @@ from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.libraries import is_library
 from .evidence.operands import Leaf
-from .evidence.passive import class_entries, exactly, instance_dict, is_a, is_class, lookup, same_scalar
+from .evidence.passive import (
+    class_entries,
+    code_file,
+    code_name,
+    exactly,
+    instance_dict,
+    is_a,
+    is_class,
+    lookup,
+    same_scalar,
+)
 from .evidence.scopes import MISSING
 from .evidence.sources import is_regular_file
 from .source import EditError, Source
@@ -166,7 +176,7 @@ def running(evidence: Evidence, source: Source, lines: list[int]) -> list[types.
     names: dict[str, Any] = next((frame.f_globals for frame in frames), {})
     for frame in frames[-MOST_COMPARED:] if source.long else frames:
         # Compiling all of a long file takes longer than an explanation may.
-        if not (source.long and frame.f_code.co_name == "<module>"):
+        if not (source.long and code_name(frame.f_code) == "<module>"):
             found.append(frame.f_code)
     names = names or _globals(source.path)
     for line in lines:
@@ -202,6 +212,6 @@ def _function(source: Source, line: int, names: dict[str, Any]) -> types.CodeTyp
         held = lookup(class_entries(held), name)
     if exactly(held, staticmethod, classmethod):
         held = held.__func__
-    if type(held) is types.FunctionType and held.__code__.co_filename == source.path:
+    if type(held) is types.FunctionType and code_file(held.__code__) == source.path:
         return held.__code__
     return None

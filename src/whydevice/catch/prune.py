@@ -27,7 +27,7 @@ _MEMBERS = BaseExceptionGroup.__dict__["exceptions"]
 
 def is_ours(filename: str) -> bool:
     """True for the code of this package. Takes a code object's `co_filename`."""
-    return filename.startswith(_FOLDER)
+    return str.startswith(filename, _FOLDER)  # of a subclass too, as some libraries have for paths
 
 
 def linked(exc: BaseException, *, everything: bool = True) -> Iterator[BaseException]:
@@ -98,4 +98,4 @@ def _was_dispatched(before: list[TracebackType]) -> bool:
     if len(before) < 2:
         return False
     handler = before[-1].tb_frame.f_code
-    return handler.co_name == "handle_torch_function" and handler.co_filename.endswith("overrides.py")
+    return handler.co_name == "handle_torch_function" and str.endswith(handler.co_filename, "overrides.py")

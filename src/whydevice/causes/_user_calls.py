@@ -15,7 +15,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import function_of, try_evaluate
 from ..evidence.libraries import is_library
-from ..evidence.passive import class_module, function_module
+from ..evidence.passive import class_module, code_file, function_module
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.sources import FunctionNode
 from ._facts import owners
@@ -39,7 +39,7 @@ class UserCall:
 
     @property
     def library(self) -> bool:
-        path = self.function.__code__.co_filename
+        path = code_file(self.function.__code__)
         if path.startswith("<"):  # a dataclass's `__init__` is compiled from text
             home = sys.modules.get(class_module(self.called)) if values.is_class(self.called) else None
             file = values.lookup(values.instance_dict(home), "__file__") if home is not None else None
@@ -138,7 +138,7 @@ def _receiver(node: ast.FunctionDef | ast.AsyncFunctionDef, beside: Scope, insta
         method = values.class_attribute(type(value), node.name)
         if type(method) is types.FunctionType:
             code = method.__code__
-            if code.co_filename == beside.source.path and code.co_firstlineno in starts:
+            if code_file(code) == beside.source.path and code.co_firstlineno in starts:
                 return value
     return MISSING
 

@@ -28,11 +28,7 @@ def flag_mend(evidence: Evidence, wrapper: Any) -> Mend | None:
             if mend is not None:
                 return mend
     for scope in evidence.scopes:
-        if (
-            scope.live is None
-            or not scope.live.library
-            or scope.globals.get("__name__", "").startswith("torch.")
-        ):
+        if scope.live is None or not scope.live.library or scope.module_name.startswith("torch."):
             continue
         for test in _guards(scope.source, values.type_name(wrapper)):
             mend = _switched(evidence, test)

@@ -28,7 +28,7 @@ from ..evidence import values
 from ..evidence.attributes import class_source
 from ..evidence.collect import Evidence
 from ..evidence.libraries import is_library
-from ..evidence.passive import bases, class_entries, class_module
+from ..evidence.passive import bases, class_entries, class_module, code_file
 from ..evidence.scopes import MISSING, Scope
 from ._facts import owners
 from ._finding import Finding, Mend
@@ -107,7 +107,7 @@ def _managed(module: Any) -> bool:
 def _file(hook: Any) -> str:
     for function in (hook, values.class_attribute(type(hook), "__call__")):
         if type(function) is types.FunctionType:
-            return function.__code__.co_filename
+            return code_file(function.__code__)
     return ""
 
 

@@ -26,6 +26,7 @@ from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import canonical
 from ..evidence.operands import flat, held_tensors
+from ..evidence.passive import code_file, code_name
 from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.sources import Source
 from ..types import Edit
@@ -122,9 +123,9 @@ def _edit(evidence: Evidence, one: UserCall, name: str, every: str) -> tuple[Edi
 
 def _takes_list(evidence: Evidence, one: UserCall, name: str) -> bool:
     """Whether the constructor asks the parameter if it is a list: `isinstance(device, (list, tuple))`."""
-    source = evidence.sources.get(one.function.__code__.co_filename, one.function.__globals__)
+    source = evidence.sources.get(code_file(one.function.__code__), one.function.__globals__)
     node = (
-        source.function_at(one.function.__code__.co_firstlineno, one.function.__code__.co_name)
+        source.function_at(one.function.__code__.co_firstlineno, code_name(one.function.__code__))
         if source
         else None
     )

@@ -23,6 +23,7 @@ import ast
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import function_of
+from ..evidence.passive import code_file, code_name
 from ..evidence.scopes import Scope, position
 from ..evidence.sources import FunctionNode
 from ._captured import capture, captured_finding
@@ -72,8 +73,8 @@ def _calls(statement: ast.stmt, scope: Scope, function: Scope, module: ast.expr)
         code = found[0].__code__ if found is not None else None
         if (
             code is not None
-            and code.co_name == function.function
-            and code.co_filename == function.source.path
+            and code_name(code) == function.function
+            and code_file(code) == function.source.path
         ):
             return True
     return False

@@ -59,7 +59,7 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _is_torch(scope: Scope) -> bool:
-    return scope.globals.get("__name__") == "torch.nn.functional"
+    return scope.module_name == "torch.nn.functional"
 
 
 def _outward(loss: Scope, wrong: str, evidence: Evidence) -> tuple[Argument, Scope] | None:

@@ -36,7 +36,7 @@ from ..evidence.calls import returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
-from ..evidence.passive import class_module, function_module
+from ..evidence.passive import class_module, code_file, function_module
 from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ..evidence.sources import ScopeNode
 from ._finding import Finding, Mend
@@ -119,7 +119,7 @@ def _by_method(
         if not isinstance(function, ast.Attribute) or ast.unparse(function.value) != ast.unparse(model):
             continue
         method = values.class_attribute(type(held), function.attr)
-        if type(method) is types.FunctionType and is_library(method.__code__.co_filename):
+        if type(method) is types.FunctionType and is_library(code_file(method.__code__)):
             if any(i.opname == "STORE_ATTR" and i.argval == name for i in dis.get_instructions(method)):
                 return statement, True
     return None
@@ -180,7 +180,7 @@ def _additions(scope: Scope, move: ast.stmt, model: str, kind: type) -> list[ast
         function = try_evaluate(call.func, scope)
         if type(function) is not types.FunctionType or function_module(function).partition(".")[0] != package:
             continue
-        if not is_library(function.__code__.co_filename) and not _makes(statement, scope, kind):
+        if not is_library(code_file(function.__code__)) and not _makes(statement, scope, kind):
             continue
         if any(ast.unparse(a) == model for a in call.args):
             found.append(statement)

@@ -30,7 +30,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.libraries import is_library
-from ..evidence.passive import OF_PYTHON, bases, class_entries, class_module
+from ..evidence.passive import OF_PYTHON, bases, class_entries, class_module, code_file
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ._finding import Finding, Mend
 from ._order import value_now
@@ -76,7 +76,7 @@ def _failed(evidence: Evidence) -> Any:
 def _of_library(cls: type) -> bool:
     """Whether the class, or a base of it, is written in a library's file."""
     return any(
-        is_library(member.__code__.co_filename)
+        is_library(code_file(member.__code__))
         for base in bases(cls)
         for _, member in values.named(class_entries(base))[:50]
         if type(member) is types.FunctionType

@@ -76,7 +76,7 @@ def _library_scope(evidence: Evidence) -> Scope | None:
     for scope in reversed(evidence.scopes):
         if scope is evidence.user:
             return None
-        if not str(scope.globals.get("__name__", "")).startswith("torch"):
+        if not scope.module_name.startswith("torch"):
             return scope if scope.live is not None and scope.live.library else None
     return None
 

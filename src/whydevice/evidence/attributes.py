@@ -10,7 +10,7 @@ from typing import Any
 
 from . import values
 from .libraries import is_library
-from .passive import bases, class_entries, class_module, class_name, exactly
+from .passive import bases, class_entries, class_module, class_name, code_file, code_name, exactly
 from .sources import FunctionNode, Source, Sources
 from .trees import STATE
 
@@ -59,8 +59,8 @@ def class_source(cls: type, sources: Sources) -> tuple[Source, ast.ClassDef] | N
         if type(function) is not types.FunctionType:
             continue
         code = function.__code__
-        source = sources.get(code.co_filename, function.__globals__)
-        node = source.function_at(code.co_firstlineno, code.co_name) if source is not None else None
+        source = sources.get(code_file(code), function.__globals__)
+        node = source.function_at(code.co_firstlineno, code_name(code)) if source is not None else None
         if source is not None and node is not None:
             found = source.enclosing_class(node)
             if found is not None and found.name == class_name(cls):

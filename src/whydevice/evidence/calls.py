@@ -10,6 +10,7 @@ from . import inlined, partials, values
 from .arguments import held_to_identity
 from .evaluate import call_name, function_of, try_evaluate
 from .frames import LiveFrame, locate
+from .passive import code_file, code_name
 from .scopes import MISSING, Argument, Scope, bindings_of, reaching
 from .sources import FunctionNode, Sources
 
@@ -283,10 +284,10 @@ def _enter_function(
     method: bool,
 ) -> Scope | None:
     code = function.__code__
-    source = sources.get(code.co_filename, function.__globals__)
+    source = sources.get(code_file(code), function.__globals__)
     if source is None:
         return None
-    node = source.function_at(code.co_firstlineno, code.co_name)
+    node = source.function_at(code.co_firstlineno, code_name(code))
     if node is None or isinstance(node, ast.Module | ast.ClassDef):
         return None
     entered = Scope(

@@ -16,6 +16,7 @@ from ..catch.prune import linked, traceback_of
 from .bounds import cut
 from .compiled import is_source_of
 from .libraries import is_library, is_ours
+from .passive import code_file, code_name, plain_text
 from .sources import ScopeNode, Source, Sources
 
 MOST_FRAMES = 400
@@ -56,12 +57,14 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
         tb = tb.tb_next
     for entry in _few(entries):
         code = entry.tb_frame.f_code
-        path = code.co_filename
+        path = code_file(code)
         if not path.startswith("<") and not os.path.isabs(path):
             path = os.path.abspath(path)
         if is_ours(path) or path.startswith("<frozen"):
             continue
-        found.append(LiveFrame(entry.tb_frame, entry.tb_lineno, path, code.co_qualname, is_library(path)))
+        found.append(
+            LiveFrame(entry.tb_frame, entry.tb_lineno, path, plain_text(code.co_qualname), is_library(path))
+        )
         found[-1].positions = _positions(code, entry.tb_lasti)
     for live in found:
         if not live.library:
@@ -95,11 +98,11 @@ def locate(live: LiveFrame, sources: Sources) -> None:
     if live.source is not None:
         return
     code = live.frame.f_code
-    source = sources.get(code.co_filename, live.frame.f_globals)
+    source = sources.get(code_file(code), live.frame.f_globals)
     if source is None:
         return
     live.source = source
-    name = code.co_name
+    name = code_name(code)
     live.comprehension = name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
     within: ast.AST | None = (
         source.module if live.comprehension else source.function_at(code.co_firstlineno, name)

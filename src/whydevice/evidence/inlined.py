@@ -14,6 +14,7 @@ from typing import Any
 
 from . import values
 from .evaluate import try_evaluate
+from .passive import code_name
 from .scopes import MISSING, Scope, bindings_of
 from .sources import COMPREHENSIONS, ScopeNode, Source
 
@@ -76,9 +77,9 @@ def _of_receiver(func: ast.expr, code: types.CodeType, receiver: Any) -> ast.exp
     """The part of a call's text that is the `self` of the method which was entered; None when it is no such call."""
     if receiver is MISSING:
         return None
-    if not isinstance(func, ast.Attribute) or func.attr != code.co_name:
-        return func if code.co_name == "_wrapped_call_impl" and values.is_module(receiver) else None
-    defined = values.class_attribute(type(receiver), code.co_name)
+    if not isinstance(func, ast.Attribute) or func.attr != code_name(code):
+        return func if code_name(code) == "_wrapped_call_impl" and values.is_module(receiver) else None
+    defined = values.class_attribute(type(receiver), code_name(code))
     return func.value if _is_function(defined, code) else None
 
 

@@ -35,7 +35,10 @@ def is_library(path: str) -> bool:
     if "site-packages" in parts or "dist-packages" in parts or "transformers_modules" in parts:
         return True
     _ROOTS = _ROOTS or _library_roots()
-    return os.path.realpath(path).startswith(_ROOTS)
+    try:
+        return os.path.realpath(path).startswith(_ROOTS)
+    except ValueError:  # no path can have that name: a character that no file system encodes
+        return False
 
 
 def is_ours(path: str) -> bool:

@@ -72,6 +72,20 @@ def function_module(function: types.FunctionType | types.BuiltinFunctionType) ->
     return module if type(module) is str else ""
 
 
+def plain_text(text: str) -> str:
+    """The text that a `str` holds, past what a subclass (a path, as some libraries have them) makes of it."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def code_file(code: types.CodeType) -> str:
+    """The file that code says it was compiled from: whoever compiled it gave the name."""
+    return plain_text(code.co_filename)
+
+
+def code_name(code: types.CodeType) -> str:
+    return plain_text(code.co_name)
+
+
 def bases(cls: type) -> tuple[type, ...]:
     """The class and those it inherits from, in the order in which attributes are looked up."""
     found: tuple[type, ...] = _MRO.__get__(cls)
@@ -161,8 +175,8 @@ def named(entries: Any) -> list[tuple[str, Any]]:
 
 
 def plain_names(entries: dict[str, Any]) -> dict[str, Any]:
-    """The same dict where all its keys are plain text, else a copy of what is named by text."""
-    return entries if only_strings(entries) else dict(named(entries))
+    """The same dict where it is a plain one and all its keys are plain text, else a copy of what is named by text."""
+    return entries if type(entries) is dict and only_strings(entries) else dict(named(entries))
 
 
 def same_scalar(first: object, second: object) -> bool:

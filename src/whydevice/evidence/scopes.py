@@ -53,6 +53,12 @@ class Scope:
         self.globals = plain_names(self.globals)
         self.source.scopes.append(self)
 
+    @property
+    def module_name(self) -> str:
+        """The name of the module whose code this is; empty where something else was put there."""
+        name = self.globals.get("__name__")
+        return name if type(name) is str else ""
+
     def release(self) -> None:
         """Let go of everything live: default arguments make scopes refer to themselves."""
         self.frame = self.live = self.caller = self.call = None

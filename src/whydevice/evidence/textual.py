@@ -17,7 +17,7 @@ from . import values
 from .calls import enter_method
 from .evaluate import function_of
 from .libraries import is_library
-from .passive import bases, class_entries, lookup, named
+from .passive import bases, class_entries, code_file, code_name, lookup, named
 from .scopes import Scope
 from .sources import Source, Sources
 
@@ -74,10 +74,12 @@ def _callables(evidence: Evidence) -> Iterator[tuple[types.FunctionType, Any]]:
 def _covering(
     function: types.FunctionType, receiver: Any, place: Place, call: ast.Call, user: Scope, sources: Sources
 ) -> Scope | None:
-    if function.__code__.co_filename != place.file or function.__code__.co_name != place.function:
+    if code_file(function.__code__) != place.file or code_name(function.__code__) != place.function:
         return None
     source = sources.get(place.file, function.__globals__)
-    node = source.function_at(function.__code__.co_firstlineno, function.__code__.co_name) if source else None
+    node = (
+        source.function_at(function.__code__.co_firstlineno, code_name(function.__code__)) if source else None
+    )
     if node is None or not node.lineno <= place.line <= (node.end_lineno or 0):  # type: ignore[union-attr]
         return None
     if not values.is_module(receiver):
