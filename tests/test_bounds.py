@@ -365,3 +365,9 @@ def test_a_model_is_searched_once_in_an_explanation() -> None:
     with bounds.bounded():
         assert held_tensors(model) is held_tensors(model)
     assert held_tensors(model) is not held_tensors(model), "outside of one, nothing is kept"
+
+
+def test_a_long_file_that_was_cut_short_since(tmp_path: Path) -> None:
+    text = HEAD + "\n" * 2000 + HALVES + "c = a + b\n"
+    found = explained(text, tmp_path, lambda path: path.write_text(HEAD + "\n" * 1990) and None)
+    assert (found["cause"], found["fixes"]) == (None, [])

@@ -20,6 +20,7 @@ from whydevice import guard
 from whydevice.evidence.passive import shown_key
 from whydevice.explain import explain
 from whydevice.source import EditError, ScopeNode, Source
+from whydevice.source.parsed import LONG
 
 sys.path.insert(0, str(Path(__file__).with_name("fuzz")))
 
@@ -232,15 +233,16 @@ CHANGES = st.lists(
 
 
 @some(100)
-@given(CHANGES, st.integers(0, 40), st.booleans(), OPERATIONS)
+@given(CHANGES, st.integers(0, 40), st.booleans(), OPERATIONS, st.booleans())
 def test_frames_whose_source_is_another_by_now(
-    changes: list[tuple[int, str | None]], depth: int, lost: bool, line: str
+    changes: list[tuple[int, str | None]], depth: int, lost: bool, line: str, long: bool
 ) -> None:
-    """A file that was edited, cut short or deleted since it was loaded, under a stack of any depth."""
+    """A file that was edited, cut short or deleted since it was loaded, under a stack of any depth; also a long file."""
     text = PROGRAM.format(way="[0]", device="meta", line=line, data="[torch.ones(3)]")
     text = text.replace("    found = things[0]\n", f"    found = deep(things, {depth})\n")
     text = "def deep(v, n):\n    return deep(v, n - 1) if n > 0 else v[0]\n\n" + text
     text = text.replace("    return found", f"    return found if {depth} % 3 else next(g for g in [found])")
+    text = "\n" * (LONG if long else 0) + text
     exc, _ = failing(text, {"extra": {}})
     if exc is None:
         return
@@ -249,6 +251,7 @@ def test_frames_whose_source_is_another_by_now(
     path = trace.tb_next.tb_frame.f_code.co_filename
     lines = text.splitlines(keepends=True)
     for number, new in changes:
+        number += LONG if long else 0
         if number < len(lines):
             lines[number : number + 1] = [] if new is None else [new + "\n"]
     if lost:
@@ -257,7 +260,11 @@ def test_frames_whose_source_is_another_by_now(
         linecache.cache[path] = (len(text), None, lines, path)
     found = explain(exc)
     assert found is not None
-    str(found), found.to_dict()
+    shown = str(found)
+    found.to_dict()
+    check_claims(found, exc)
+    if not lost and lines == text.splitlines(keepends=True):
+        assert "has changed" not in shown and "cannot be read" not in shown, shown
 
 
 @given(st.one_of(KEYS, st.text(), st.binary(), st.floats()))

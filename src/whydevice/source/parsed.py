@@ -92,6 +92,8 @@ class Parsed(Text):
             return self.tree
         if (known := self._read_at(line)) is not None:
             return known
+        if not 1 <= line <= self.line_count:
+            raise EditError(f"{self.path} has no line {line}")
         for first, last, header in parts.units(self, line):
             try:
                 unit = self._unit(first, last, header)
