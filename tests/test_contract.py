@@ -11,6 +11,7 @@ import pytest
 
 from contract import problems
 from processes import MISMATCH, why
+from runner import Runner
 
 BROKEN: dict[str, Any] = {
     "certainty": "sure",
@@ -38,12 +39,12 @@ def test_a_real_document_holds_and_a_broken_one_does_not(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("asked", ["--diff", "--fix"])
-def test_fix_and_diff_are_about_the_same_edits(asked: str, tmp_path: Path) -> None:
+def test_fix_and_diff_are_about_the_same_edits(asked: str, command: Runner, tmp_path: Path) -> None:
     script = tmp_path / "s.py"
     text = (
         "import torch\n\nw = torch.ones(3, device='cuda')\nx = torch.ones(3)\nprint((w * x).sum().item())\n"
     )
     script.write_text(text)
-    done = why("--simulate-cuda", asked, "s.py", cwd=tmp_path)
+    done = command.run(["--simulate-cuda", asked, "s.py"], tmp_path)
     assert ("+x = torch.ones" in done.stdout) is (asked == "--diff")
     assert (script.read_text() == text) is (asked == "--diff")

@@ -1,8 +1,12 @@
-"""Properties of every edit over generated sources: the result parses, the rest stays."""
+"""Properties of every edit over generated sources: the result parses, the rest stays.
+
+WHYDEVICE_NIGHTLY=1 takes forty times as many sources.
+"""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 
 import pytest
@@ -34,6 +38,7 @@ from whydevice.edits import (
 from whydevice.types import Edit
 
 X = "x = x.to(d)"
+TIMES = 40 if os.environ.get("WHYDEVICE_NIGHTLY") else 1
 
 _BY_EXPRESSION = {
     "append": lambda s, n: append_method(s, n, ".to(d)"),
@@ -102,7 +107,7 @@ def _untouched(text, edits, new):
 
 
 @pytest.mark.parametrize("name", sorted(_ALL))
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25 * TIMES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_edit_keeps_the_rest(name, data):
     source = data.draw(sources())
@@ -302,7 +307,7 @@ _ENCODINGS = {
 
 @pytest.mark.parametrize("encoding", _ENCODINGS)
 @pytest.mark.parametrize("name", ["after", "append", "assign", "before", "delete", "keyword"])
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8 * TIMES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_bytes_around_an_edit_stay(name, encoding, data):
     """Byte order mark, declared encodings, and lines that end in several ways in one file."""

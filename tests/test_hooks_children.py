@@ -26,7 +26,7 @@ if __name__ == "__main__":
         print(method, child.exitcode, flush=True)
 """
 METHODS = ("fork", "spawn", "forkserver")
-MISMATCH = 'torch.ones(3) + torch.ones(3, device="meta")'
+MISMATCH = 'torch.empty(3, device="meta").numpy()'
 
 
 def _script(folder: Path, **names: object) -> str:
@@ -82,7 +82,7 @@ from concurrent.futures import ProcessPoolExecutor
 from torch.utils.data import DataLoader
 import torch.multiprocessing
 
-table = torch.ones(4, 3, device="meta")
+table = torch.empty(4, 3, device="meta")
 
 def predict(x):
     return table.numpy()[x]  # an error that is quickly raised, unlike that of an operation
@@ -131,7 +131,7 @@ def test_an_explanation_travels_with_a_pickled_exception(tmp_path: Path) -> None
         """\
 import pickle, subprocess, sys, torch, whydevice
 def fails():
-    here = torch.ones(3, device="meta")
+    here = torch.empty(3, device="meta")
     here.numpy()
 try:
     fails()

@@ -88,7 +88,7 @@ import torch
 
 class Shift(torch.nn.Module):
     def forward(self, x):
-        return x - torch.ones(3, device="meta")
+        return x - torch.from_numpy(torch.empty(3, device="meta").numpy())
 
 @hydra.main(version_base=None, config_path=None)
 def main(cfg):
@@ -131,10 +131,10 @@ class Model(LightningModule):
     def __init__(self):
         super().__init__()
         self.fc = torch.nn.Linear(3, 3)
-        self.mean = torch.ones(3, device="meta")
+        self.mean = torch.empty(3, device="meta")
 
     def training_step(self, batch, i):
-        return (self.fc(batch) - self.mean).sum()
+        return (self.fc(batch) - torch.from_numpy(self.mean.numpy())).sum()
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), 0.1)
@@ -163,7 +163,7 @@ def test_accelerate_launch(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     (tmp_path / "script.py").write_text(
         "import whydevice\nimport torch\nfrom accelerate import Accelerator\n"
-        "Accelerator(cpu=True)\ntorch.ones(3) + torch.ones(3, device='meta')\n"
+        "Accelerator(cpu=True)\ntorch.empty(3, device='meta').numpy()\n"
     )
     launch = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes=2", "--num_machines=1"]
     launch += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]

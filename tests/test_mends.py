@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import why
+from runner import Runner
 from whydevice.edits import plan
 from whydevice.explain import explain
 from whydevice.simulate import simulate_cuda
@@ -145,12 +145,12 @@ def test_a_mend_is_written_in_the_style_of_its_place(text: str, written: list[st
         exec(compile(mended, "mended", "exec"), {"__name__": "__main__"})
 
 
-def test_what_a_module_on_the_cpu_is_called_with_stays_there(tmp_path: Path) -> None:
+def test_what_a_module_on_the_cpu_is_called_with_stays_there(command: Runner, tmp_path: Path) -> None:
     """Without a GPU the ids go, the module stays on the CPU, and so does its input."""
     script = tmp_path / "script.py"
     script.write_text(WRAPPED)
-    assert why("--fix", "script.py", cwd=tmp_path).returncode == 1
+    assert command.run(["--fix", "script.py"], tmp_path).status == 1
     mended = script.read_text()
     assert "if torch.cuda.is_available() else None" in mended
     assert mended.endswith(WRAPPED[WRAPPED.index("print") :])
-    assert why("script.py", cwd=tmp_path).returncode == 0
+    assert command.run(["script.py"], tmp_path).status == 0

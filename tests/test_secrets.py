@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from processes import environment, why
+from runner import Runner
 from whydevice.catch import ranks
 from whydevice.evidence.infer import canonical
 from whydevice.evidence.passive import shown_key
@@ -60,7 +60,7 @@ print(model(users, name=password))
 
 
 @pytest.mark.parametrize("failing", ["table", "batch", "stack"])
-def test_no_value_environment_or_command_line_is_shown(failing: str, tmp_path: Path) -> None:
+def test_no_value_environment_or_command_line_is_shown(failing: str, command: Runner, tmp_path: Path) -> None:
     script = SCRIPT
     if failing == "batch":
         script = script.replace('batch["x"]', "batch[token + '@example.org']")
@@ -69,10 +69,8 @@ def test_no_value_environment_or_command_line_is_shown(failing: str, tmp_path: P
             "print(model(users, name=password))", "torch.stack(list(users.values())[:2])\nmodel(users)"
         )
     (tmp_path / "script.py").write_text(script)
-    done = why(
-        "--simulate-cuda", "--json", "out.json", "script.py", SECRET + "argv",
-        cwd=tmp_path, env=environment(API_TOKEN=SECRET + "env"),
-    )  # fmt: skip
+    argv = ["--simulate-cuda", "--json", "out.json", "script.py", SECRET + "argv"]
+    done = command.run(argv, tmp_path, env={"API_TOKEN": SECRET + "env"})
     block = done.stderr[done.stderr.index("\nwhydevice: ") :]
     text = (tmp_path / "out.json").read_text()
     assert json.loads(text)["explanations"], done.stderr
