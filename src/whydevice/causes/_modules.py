@@ -42,8 +42,18 @@ def makes_module(step: Step) -> bool:
     """Whether a step is a call that made the module, rather than a tuple or other object that holds it."""
     if step.kind == "construct" and isinstance(step.node, ast.Call):
         made = try_evaluate(step.node.func, step.scope)
+        if empty_container(step.node, made):
+            return False  # what is in it came later
         return not values.is_class(made) or issubclass(made, values.torch().nn.Module)
     return step.kind == "library"
+
+
+def empty_container(node: ast.AST, made: Any) -> bool:
+    """Whether a call makes one of torch's containers of modules with nothing in it: to move that moves nothing."""
+    if not isinstance(node, ast.Call) or node.args or node.keywords or not values.is_class(made):
+        return False
+    nn = values.torch().nn
+    return made in (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList, nn.ParameterDict)
 
 
 def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
@@ -51,6 +61,11 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
     the function that constructs it is called, which may make other modules too."""
     if evidence.wrong_device == "meta":
         return None  # a meta tensor has no data to move
+    if any(
+        isinstance(s.node, ast.Call) and empty_container(s.node, try_evaluate(s.node.func, s.scope))
+        for s in steps
+    ):
+        return None  # the module was put in later, and where is not known
     helper = next((i for i, s in enumerate(steps) if s.kind == "call" and _own_function(s)), None)
     outside = steps if helper is None else steps[: helper + 1]
     for step in reversed(outside):

@@ -1,9 +1,10 @@
-"""What happened: a function, a library's or your own, put new modules (adapters, LoRA layers, a new head) into a model that
-had been moved already.
+"""What happened: a function, a library's or your own, put new modules or parameters (adapters, LoRA layers, a new head,
+the prompt of another task) into a model that had been moved already.
 
-How to recognise it: parameters of one module class are on the CPU, the rest of the model is on the GPU, and a call on
-the model, of the function that makes such modules or of a method that makes a part anew
-(`model.reset_classifier(10)`), stands below the model's `.to(device)`.
+How to recognise it: parameters of one module are on the CPU, the rest of the model is on the GPU, and what put them in
+stands below the model's `.to(device)`: a call of the function that makes such modules, of a method that makes a part
+anew (`model.reset_classifier(10)`) or adds one (`model.add_task("summary")`), or an assignment
+(`model.prompts[name] = nn.Parameter(...)`).
 
 Before:
 
@@ -39,6 +40,7 @@ from ..evidence.libraries import is_library
 from ..evidence.passive import class_module, code_file, function_module
 from ..evidence.scopes import MISSING, Scope, own_nodes, position
 from ..evidence.sources import ScopeNode
+from ._additions import Part, additions, part_of
 from ._finding import Finding, Mend
 from ._moves import moves_in, suite_of, text_of_move
 from ._order import moved, value_now
@@ -58,9 +60,7 @@ def find(evidence: Evidence) -> Finding | None:
     part = wrong.held.owner if wrong.held is not None else wrong.leaf.value
     if not values.is_module(wrong.leaf.value):
         part = _owner(wrong.leaf.value, wrong.leaf.scope.receiver)
-    if part is None:
-        return None
-    for scope in every_scope(evidence):
+    for scope in every_scope(evidence) if part is not None else ():
         for call, move in _moves(evidence, scope):
             for model in _models(call, move):
                 held = _held(evidence, model, scope)
@@ -71,6 +71,28 @@ def find(evidence: Evidence) -> Finding | None:
                 )
                 if found is not None:
                     return _finding(evidence, scope, call, move, *found, ast.unparse(model))
+    return _put_in_below(evidence)
+
+
+def _put_in_below(evidence: Evidence) -> Finding | None:
+    """A registered parameter or buffer that the user's own statement, or method, put in below the move."""
+    wrong = evidence.wrong
+    if wrong is None or not wrong.proven:
+        return None
+    for scope in every_scope(evidence):
+        for call, move in _moves(evidence, scope):
+            for model in _models(call, move):
+                held = value_now(model, scope)
+                part = part_of(wrong.tensor, held) if values.is_module(held) else None
+                if part is None or evidence.wanted not in values.module_devices(held):
+                    continue
+                if wrong.leaf.is_module and not part.in_dict():
+                    continue  # an attribute, or appended: module-created-after-move moves it where it is put in
+                found, sure = additions(evidence, scope, part, _below(scope, move))
+                if found:
+                    return _finding(
+                        evidence, scope, call, move, max(found, key=position), sure, ast.unparse(model), part
+                    )
     return None
 
 
@@ -212,15 +234,21 @@ def _finding(
     added: ast.Expr | ast.Assign,
     sure: bool,
     model: str,
+    part: Part | None = None,
 ) -> Finding:
     called = scope.source.one_line(added.value)
+    what = "modules" if part is None else f"{part.kind}s"
+    headline = f"`{called}` put {what} on {evidence.wrong_device} into `{model}`, after that was moved to {evidence.wanted}"
+    if part is not None and isinstance(added, ast.Assign) and part.put_in(added, scope):
+        target = scope.source.one_line(added.targets[0])
+        headline = f"`{target}` is on {evidence.wrong_device}: it was put into `{model}` after that was moved to {evidence.wanted}"
     mend = _mend(scope, call, move, added, model)
     return Finding(
         certainty="certain" if sure else "likely",
-        headline=f"`{called}` put modules on {evidence.wrong_device} into `{model}`, after that was moved to {evidence.wanted}",
+        headline=headline,
         root_node=added,
         root_scope=scope,
-        root_note="puts new modules in, after the move",
+        root_note=f"puts new {what} in, after the move",
         mends=[mend] if mend is not None else [],
     )
 
@@ -230,8 +258,10 @@ def _mend(
 ) -> Mend | None:
     """Put them in before the move; where the move is part of another statement, move the model again."""
     source, block = scope.source, suite_of(scope, move)
-    last = next(s for s in block if s is added or s in source.ancestors(added))
+    last: ast.stmt = next(s for s in block if s is added or s in source.ancestors(added))
     between = block[block.index(move) + 1 : block.index(last)]
+    if last is not added and _runs_in(scope, last):
+        last = added  # what fails stands in the same loop: moved again below the loop would be too late
     used = model.partition(".")[0]
     if ast.unparse(moved(call)) == model and last is added and not any(_names(s, used) for s in between):
         try:
@@ -240,10 +270,16 @@ def _mend(
         except edits.EditError:
             pass
     given = {n.id for a in [*call.args, *call.keywords] for n in ast.walk(a) if isinstance(n, ast.Name)}
-    if any(given & names_bound(s) for s in block[block.index(move) : block.index(last) + 1]):
+    if any(given & names_bound(s) for s in [*between, move, last]):
         return None
     made = edits.insert_after(source, last, f"{model}{text_of_move(call, scope)}")
     return Mend("move the model again, with what was put in", made, added, scope)
+
+
+def _runs_in(scope: Scope, statement: ast.stmt) -> bool:
+    """Whether the call that failed was made in a statement of this function."""
+    live = scope.live.statement if scope.live is not None else None
+    return live is not None and (live is statement or statement in scope.source.ancestors(live))
 
 
 def _names(statement: ast.stmt, name: str) -> bool:

@@ -163,6 +163,8 @@ def _moved_at_use(evidence: Evidence) -> Mend | None:
 
 
 def _holds(step: Step) -> bool:
+    if attributes.kind_in(step.owner, step.name) in ("parameter", "buffer", "module"):
+        return False  # a ParameterDict, ModuleList and their like: a container that .to() does reach
     return values.is_module(step.owner) and bool(
         step.extra.get("container") or values.is_container(step.value)
     )
