@@ -11,6 +11,9 @@ from typing import Any
 _OURS = str(Path(__file__).resolve().parents[1] / "src")
 SRC = os.pathsep.join(filter(None, [_OURS, os.environ.get("PYTHONPATH")]))
 
+HANGS = 600
+"""Seconds after which a process hangs: that ends a test, and no machine is so busy that it fails one."""
+
 MISMATCH = """\
 import torch
 
@@ -63,7 +66,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 def run(*args: Any, cwd: Path | str, env: dict[str, str] | None = None, **kw: Any) -> Any:
     """The finished process of this Python with `args`."""
-    timeout = kw.pop("timeout", 120)
+    timeout = kw.pop("timeout", HANGS)
     return subprocess.run(
         [sys.executable, *map(str, args)],
         cwd=cwd,

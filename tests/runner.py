@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from processes import HANGS
+
 SRC = Path(__file__).resolve().parents[1] / "src"
 ENVIRONMENT = {
     "COLUMNS": "80",
@@ -59,7 +61,7 @@ class Runner:
         self,
         argv: Sequence[str],
         cwd: Path,
-        timeout: float = 90,
+        timeout: float = HANGS,
         env: Mapping[str, str] | None = None,
         claims: Path | None = None,
     ) -> Result:
@@ -107,12 +109,12 @@ class Runner:
             assert self._process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=HANGS)
             self._process = None
         self._scratch.cleanup()
 
 
-def run_process(argv: Sequence[str], cwd: Path, timeout: float = 180) -> Result:
+def run_process(argv: Sequence[str], cwd: Path, timeout: float = HANGS) -> Result:
     """`python -m whydevice ARGV` in `cwd`, in a process of its own: slow, and the real thing."""
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([*site_packages(cwd.resolve()), env["PYTHONPATH"]])

@@ -92,7 +92,7 @@ for name, passed in json.load(sys.stdin):
         if name == "crashes" and number == 1:
             os.kill(os.getpid(), 9)
         if name == "hangs" and number == 1:
-            time.sleep(60)
+            time.sleep(600)
         row = pair | {"raises": None, "message": name, "devices": []}
         poisoned = name == "poisons" and number == 1
         print(json.dumps({"row": row, "poisoned": poisoned}), flush=True)
@@ -112,7 +112,19 @@ def test_runner_survives_what_an_op_does_to_its_process(
     monkeypatch.setattr(
         runner, "WORKER", [sys.executable, str(tmp_path / "worker.py"), str(tmp_path / "mark")]
     )
-    options = argparse.Namespace(minutes=5.0, samples=3, patience=5.0)
+
+    class Patient(runner.Worker):
+        """Waits as long as it takes, but for what is never said."""
+
+        said: Any = None
+
+        def next(self, patience: float) -> Any:
+            hangs = self.said == {"begin": "hangs", "pair": {"sample": 1, "argument": None, "side": "cpu"}}
+            self.said = super().next(0.1 if hangs else patience)
+            return self.said
+
+    monkeypatch.setattr(runner, "Worker", Patient)
+    options = argparse.Namespace(minutes=60.0, samples=3, patience=600.0)
     out = tmp_path / "table"
     names = ["first", "crashes", "poisons", "hangs", "last"]
     assert runner.fill(names, out, options, True) == 5

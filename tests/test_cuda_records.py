@@ -27,7 +27,7 @@ SYNTHETIC: dict[str, Any] = json.loads((DATA / "cuda_record.json").read_text(enc
 
 def simulated(case: Case | NearMiss, command: Runner, folder: Path) -> dict[str, Any]:
     def run(argv: list[str], cwd: Path, plain: bool = False) -> Result:
-        return command.run(argv, cwd, timeout=240, env={"WHYDEVICE": "0"} if plain else {})
+        return command.run(argv, cwd, env={"WHYDEVICE": "0"} if plain else {})
 
     return take(case, run, SYNTHETIC["machine"], True, folder / "run")
 

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from processes import HANGS
 from whydevice.edits import EditError, Source, diff_bytes, plan, unified_diff
 from whydevice.types import Edit
 
@@ -49,7 +50,7 @@ FILES = [
 
 def _apply(tool, folder, diff):
     commands = {"git": ["git", "apply", "-v", "-"], "patch": ["patch", "-p1", "--binary", "-F0"]}
-    result = subprocess.run(commands[tool], cwd=folder, input=diff, capture_output=True, timeout=60)
+    result = subprocess.run(commands[tool], cwd=folder, input=diff, capture_output=True, timeout=HANGS)
     assert result.returncode == 0, result.stdout + result.stderr + diff
     assert b"fuzz" not in result.stdout and b"offset" not in result.stdout
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from edit_helpers import PATH, call, edited
+from processes import HANGS
 from whydevice.edits import (
     EditError,
     Source,
@@ -310,7 +311,7 @@ def test_edits_import_the_standard_library_only():
     )
     environment = {"PYTHONPATH": str(Path(__file__).parents[1] / "src"), "WHYDEVICE": "0"}
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS, env=environment
     )
     assert result.stdout == "[]\n", result.stderr
 

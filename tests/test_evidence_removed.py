@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import claims
+from processes import HANGS
 from whydevice.types import Explanation
 
 torch = pytest.importorskip("torch")
@@ -181,7 +182,7 @@ def test_no_columns(tmp_path: Path) -> None:
     here = Path(__file__).parent
     code = f"import sys; sys.path[:0] = {[str(here.parent / 'src'), str(here), str(path.parent)]!r}\n{run}"
     done = subprocess.run(
-        [sys.executable, "-X", "no_debug_ranges", "-c", code], capture_output=True, text=True, timeout=100
+        [sys.executable, "-X", "no_debug_ranges", "-c", code], capture_output=True, text=True, timeout=HANGS
     )
     assert done.stdout.split(" ", 3)[1:] in (["bias", "11", "[]\n"], ["bias", "None", "[]\n"]), done
 

@@ -180,7 +180,7 @@ def test_mended_and_then_runs(
     folder = copied(case, tmp_path / "run")
     before = (folder / "script.py").read_text()
     options = device_options(case, real_cuda)
-    fixing = command.run([*options, "--fix", "--unsafe-fixes", "script.py"], folder, timeout=240)
+    fixing = command.run([*options, "--fix", "--unsafe-fixes", "script.py"], folder)
     mended = (folder / "script.py").read_text()
     assert mended != before, str(fixing)
     again = command.run([*options, "script.py"], folder)

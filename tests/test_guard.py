@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from processes import LIGHT, LIGHT_MISMATCH, environment, outcome, run, why
+from processes import HANGS, LIGHT, LIGHT_MISMATCH, environment, outcome, run, why
 
 
 def _run(folder: Path, text: str, *, cli: bool = False, **env: str) -> Any:
@@ -23,7 +23,13 @@ def _to(folder: Path, text: str, stderr: Any, *, cli: bool) -> Any:
     (folder / "script.py").write_text(text)
     command = [sys.executable, *(["-m", "whydevice"] if cli else []), "script.py"]
     return subprocess.run(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=stderr, timeout=120, text=True
+        command,
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        timeout=HANGS,
+        text=True,
     )
 
 

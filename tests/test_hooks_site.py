@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import LIGHT, LIGHT_MISMATCH, SRC, environment, outcome, run
+from processes import HANGS, LIGHT, LIGHT_MISMATCH, SRC, environment, outcome, run
 
 
 def test_a_script_that_knows_nothing_of_us_is_explained(tmp_path: Path) -> None:
@@ -20,7 +20,12 @@ def test_a_script_that_knows_nothing_of_us_is_explained(tmp_path: Path) -> None:
 
     def started(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [python, *args], env=environment(**env), cwd=tmp_path, capture_output=True, text=True, timeout=60
+            [python, *args],
+            env=environment(**env),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
         )
 
     assert started("-m", "whydevice", "--disable-site").stdout.startswith("nothing to do")
@@ -41,7 +46,7 @@ def test_a_script_that_knows_nothing_of_us_is_explained(tmp_path: Path) -> None:
         env=environment(WHYDEVICE="1", PYTHONPATH=""),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     assert (gone.stdout, gone.stderr) == ("1\n", "")
     assert started("-m", "whydevice", "--disable-site").stdout == f"removed {written}\n"

@@ -31,7 +31,7 @@ def main():
     print(f"total {total}\\n", end="", flush=True)
     if dist.get_rank() == 1:
         raise RuntimeError("the cuda device of this rank is on the expected device")
-    time.sleep(60)  # until the launcher ends it
+    time.sleep(600)  # until the launcher ends it
 
 main()
 """

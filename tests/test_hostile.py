@@ -15,6 +15,7 @@ import torch
 
 import hostile
 from hostile import Behaviour
+from processes import HANGS
 from whydevice.explain import explain
 from whydevice.simulate import simulate_cuda
 
@@ -175,7 +176,7 @@ def test_fixtures_filled_with_hostile_objects_are_explained_as_before() -> None:
         [sys.executable, str(Path(__file__).with_name("infest.py")), *map(str, SAMPLE)],
         capture_output=True,
         text=True,
-        timeout=30 + 20 * len(SAMPLE),
+        timeout=HANGS + 20 * len(SAMPLE),
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(SAMPLE), done.stderr

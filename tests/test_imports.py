@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import HANGS
+
 SRC = Path(__file__).resolve().parents[1] / "src"
 FILES = sorted((SRC / "whydevice").rglob("*.py"))
 
@@ -107,7 +109,7 @@ def test_every_step_is_there() -> None:
 def test_loads_neither_torch_nor_rich(name: str) -> None:
     heavy = "[n for n in ('torch', 'rich', 'stack_data', 'numpy') if n in sys.modules]"
     code = f"import sys; sys.path.insert(0, {str(SRC)!r}); import {name}; print({heavy})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
@@ -116,7 +118,7 @@ def test_loads_nothing_of_the_standard_library_that_takes_time() -> None:
         f"import os, sys; sys.path.insert(0, {str(SRC)!r}); before = set(sys.modules); import whydevice;"
         "print([n for n in sorted(set(sys.modules) - before) if not n.startswith('whydevice')])"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=HANGS)
     loaded = set(ast.literal_eval(done.stdout))
     # Built into the interpreter, but for the first, which takes a fifth of a millisecond.
     assert loaded <= {"__future__", "atexit", "itertools"}, done.stderr

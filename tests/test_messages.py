@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from processes import HANGS
 from whydevice import messages
 from whydevice.messages.families import FAMILIES
 from whydevice.messages.family import Family
@@ -336,7 +337,9 @@ def test_other_errors_import_nothing() -> None:
         "'stack_data')))\n"
         "print(messages.read('KeyError', 'x'), 'torch' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANGS
+    )
     assert out.stdout.split("\n")[:2] == ["[]", "None False"]
 
 
@@ -346,12 +349,12 @@ def test_a_long_text_of_half_matches_costs_little() -> None:
     texts.append('File "' * 20_000)
     texts.append('  File "x", line 1, in f\n    g()\n' * 20_000)
     texts.append("Traceback (most recent call last):\nRuntimeError: device\n" * 20_000)
-    begun = time.perf_counter()
+    begun = time.process_time()
     for text in texts:
         messages.read("RuntimeError", text)
     messages.frames_in_text(texts[-2])
     # Not a benchmark: a pattern that backtracks takes minutes here.
-    assert time.perf_counter() - begun < 60
+    assert time.process_time() - begun < 60
 
 
 @settings(max_examples=500, deadline=None)

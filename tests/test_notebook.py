@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from processes import NO_TORCH, environment
+from processes import HANGS, NO_TORCH, environment
 
 BAD = "import torch\ndef shifted(a):\n    return a - torch.from_numpy(torch.empty(3, device='meta').numpy())"
 
@@ -24,7 +24,7 @@ def _execute(folder: Path, cells: list[str], monkeypatch: pytest.MonkeyPatch) ->
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "", "language": "python"}
     client = nbclient.NotebookClient(
-        notebook, allow_errors=True, timeout=120, resources={"metadata": {"path": str(folder)}}
+        notebook, allow_errors=True, timeout=HANGS, resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
     return [cell.outputs for cell in notebook.cells]
@@ -139,7 +139,12 @@ class _Terminal:
         flags = ["--simple-prompt", "--no-banner", "--no-confirm-exit", "--colors=NoColor", "-i"]
         env = environment(IPYTHONDIR=str(folder / "ipython"), TERM="dumb")
         self.child = self.pexpect.spawn(
-            sys.executable, ["-m", "IPython", *flags], env=env, cwd=str(folder), encoding="utf-8", timeout=120
+            sys.executable,
+            ["-m", "IPython", *flags],
+            env=env,
+            cwd=str(folder),
+            encoding="utf-8",
+            timeout=HANGS,
         )
         self.number = 0
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import render_cases as cases
+from processes import HANGS
 from whydevice.render.html import html
 from whydevice.render.plain import text
 
@@ -74,7 +75,7 @@ def _look(folder: Path, theme: str, explanation: Any) -> dict[str, Any]:
     flags += ["--window-size=700,900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     assert CHROMIUM is not None
     done = subprocess.run(
-        [CHROMIUM, *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120
+        [CHROMIUM, *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=HANGS
     )
     found = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.S)
     assert found is not None, done.stdout + done.stderr

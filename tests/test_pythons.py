@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import HANGS
 from runner import SRC
 
 READ_LOCALS = """
@@ -45,6 +46,6 @@ def test_locals_of_a_frame_are_read(version: str) -> None:
     if python is None:
         pytest.skip(f"no Python {version} here")
     done = subprocess.run(
-        [python, "-c", READ_LOCALS.format(src=str(SRC))], capture_output=True, text=True, timeout=60
+        [python, "-c", READ_LOCALS.format(src=str(SRC))], capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr

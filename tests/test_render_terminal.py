@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import render_cases as cases
+from processes import HANGS
 from whydevice.render import terminal
 
 
@@ -74,6 +75,6 @@ def test_rendering_imports_neither_torch_nor_rich(tmp_path: Path) -> None:
     here = Path(__file__).parent
     out = subprocess.run(
         [sys.executable, "-c", script, str(here), str(here.parent / "src")],
-        capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path,
+        capture_output=True, text=True, check=True, timeout=HANGS, cwd=tmp_path,
     )  # fmt: skip
     assert out.stdout == "[]\n"

@@ -17,7 +17,7 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
 import whydevice  # noqa: E402
-from processes import SRC  # noqa: E402
+from processes import HANGS, SRC  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="a torch without torch.distributed")
 
@@ -177,7 +177,7 @@ def test_spawned_ranks_are_simulated_and_share_memory(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SPAWNED)
     done = subprocess.run(
         [sys.executable, "-m", "whydevice", "--simulate-cuda=2", "script.py", str(tmp_path / "store")],
-        cwd=tmp_path, env={"PYTHONPATH": SRC, "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, env={"PYTHONPATH": SRC, "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=HANGS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = sorted(done.stdout.splitlines())

@@ -163,7 +163,7 @@ def test_lightning(command: Runner, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(LIGHTNING)
     found = tmp_path / "claims.jsonl"
     options = ["--simulate-cuda", "--json", "out.json", "script.py"]
-    result = command.run(options, tmp_path, timeout=200, claims=found)
+    result = command.run(options, tmp_path, claims=found)
     (said,) = json.loads((tmp_path / "out.json").read_text())["explanations"]
     assert said["culprit"]["expression"] == "noise" and said["root"]["line"] == 13, str(result)
     assert any(note.startswith(SAID) for note in said["notes"]), said["notes"]

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from processes import HANGS
+
 SCRIPT = """\
 import torch
 
@@ -49,7 +51,7 @@ def explained(tmp_path: Path, *options: str, script: str = SCRIPT) -> dict[str, 
     ]
     source = Path(__file__).parents[1] / "src"
     env = {**os.environ, "PYTHONPATH": str(source), "NO_COLOR": "1"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, env=env)
     assert done.returncode == 1, done.stderr
     found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text())["explanations"][0]
     return found
