@@ -119,7 +119,17 @@ class Net(nn.Module):
 Net()(torch.ones(2, 3, device=device))
 """
 
+HOST = "a = torch.ones(3, device=device)\nb = torch.ones(3, device=device)\ny = (a * 2 + b).numpy()\n"
+HOST_LAYER = "net = nn.Linear(3, 2).to(device)\nx = torch.ones(4, 3, device=device)\ny = net(x).numpy()\n"
+HOST_SCALE = HOST.replace("torch.ones(3, device=device)\nb", "torch.tensor(2.0, device=device)\nb")
+
 CASES = [
+    ("for NumPy, the whole", HOST, "(a * 2 + b)", "(a * 2 + b).cpu()", True),
+    ("for NumPy, one operand", HOST, "a * 2", "a.cpu() * 2", False),
+    ("for NumPy, the other", HOST, "+ b", "+ b.detach().cpu()", False),
+    ("for NumPy, each operand", HOST, "a * 2 + b", "a.cpu() * 2 + b.cpu()", True),
+    ("for NumPy, a scalar", HOST_SCALE, "a * 2", "a.cpu() * 2", None),
+    ("for NumPy, a layer's input", HOST_LAYER, "net(x)", "net(x.cpu())", False),
     ("module where it is made", MADE, "Net()", "Net().to(device)", True),
     ("module, and more called on it", MADE, "Net()", "Net().to(device).eval()", True),
     ("module, a line below", MADE, "net = Net()\n", "net = Net()\n    net = net.to(device)\n", True),
@@ -183,8 +193,8 @@ def verdict(tmp_path: Path, text: str, old: str, new: str) -> Verdict:
     with simulate_cuda(1):
         try:
             exec(compile(before, path, "exec"), {"__name__": "__main__", "__file__": path})
-        except RuntimeError as error:
-            read = messages.read("RuntimeError", str(error))
+        except (RuntimeError, TypeError) as error:
+            read = messages.read(type(error).__name__, str(error))
             assert read is not None
             evidence = collect(error, read)
             source = evidence.sources.get(path)
@@ -220,7 +230,7 @@ def test_what_is_judged_is_what_happens(text: str, old: str, new: str, passes: b
         try:
             exec(code, {"__name__": "__main__"})
             passed = True
-        except RuntimeError:
+        except (RuntimeError, TypeError):
             passed = False
     assert passes is None or passed is passes
 

@@ -19,6 +19,7 @@ from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.libraries import is_library
 from .evidence.operands import Leaf
+from .evidence.parted import parted
 from .evidence.passive import (
     class_entries,
     code_file,
@@ -55,6 +56,8 @@ def _fix(evidence: Evidence, mend: Mend) -> Fix | None:
         if refused:
             return Fix(mend.title, "manual", reason=refused)
         verdict = judged(evidence, mend.edits, sources)
+        if verdict.parted:
+            return None  # it would fail before it came to the call that it is for
         if verdict.left:
             mend, verdict = _joined(evidence, mend, verdict)
             sources = _sources(evidence, mend.edits)
@@ -103,6 +106,9 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
         return Verdict(None)
     modules = [s.receiver for s in evidence.scopes if values.is_module(s.receiver)]
     after = After(made, sources, new, evidence.inference, modules, evidence.scopes)
+    apart = parted(after, evidence.scopes)
+    if apart:
+        return Verdict(False, parted=apart)
     direct = evidence.inner is evidence.leaves
     operands = []
     for index, wrong in enumerate(evidence.wrongs):

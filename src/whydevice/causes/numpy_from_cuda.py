@@ -26,8 +26,10 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.operands import Leaf, flat
+from ..evidence.host import given, is_receiver, on_accelerator, reads_host
+from ..evidence.operands import Leaf
 from ..evidence.passive import exactly
+from ..evidence.scopes import MISSING
 from ._facts import requires_grad
 from ._finding import Finding, Mend
 
@@ -35,21 +37,35 @@ NAME = "numpy-from-cuda"
 TITLE = "NumPy was given a tensor on the GPU"
 ORDER = 10
 
+_UNTRACKED = frozenset("argmax argmin argsort nonzero detach bool int long eq ne gt ge lt le".split())
+
 
 def find(evidence: Evidence) -> Finding | None:
-    if not evidence.error.family.startswith(("K1", "K2")) or evidence.user is None:
+    if not reads_host(evidence.error) or evidence.user is None:
         return None
-    found = [one for one in flat(evidence.leaves) if one.is_tensor and one.device not in (None, "cpu")]
-    if found:
-        return _of_leaf(found[0], evidence)
+    found = on_accelerator(evidence.leaves)
+    if found and found[0].is_tensor:
+        return _of_leaf(found[0])
     held = [one for one in evidence.leaves if any(h.device != "cpu" for h in one.held)]
     if held:
         return _of_container(held[0], evidence)
-    unknown = [one for one in flat(evidence.leaves) if one.inferred and one.device not in (None, "cpu")]
-    if not unknown:
+    if found:
+        items = _items_of(found[0])
+        return _of_items(found[0], items) if items is not None else _of_leaf(found[0])
+    return _of_unknown(evidence)
+
+
+def _of_unknown(evidence: Evidence) -> Finding | None:
+    """What no device is known of: what `.numpy()` is called on is the tensor; another one may hold several."""
+    unknown = [one for one in given(evidence.leaves) if one.value is MISSING and one.device is None]
+    if len(unknown) != 1 or evidence.wrong_device is None:
         return None
-    items = _items_of(unknown[-1])
-    return _of_items(unknown[-1], items) if items is not None else _of_leaf(unknown[-1], evidence)
+    one = unknown[0]
+    finding = _of_leaf(Leaf(one.node, one.scope, one.role, device=evidence.wrong_device, parts=one.parts))
+    if not is_receiver(one):
+        finding.certainty = "likely"
+        finding.mends = []
+    return finding
 
 
 def _items_of(leaf: Leaf) -> list[Any] | None:
@@ -77,7 +93,7 @@ def _of_items(leaf: Leaf, items: list[Any]) -> Finding:
     return finding
 
 
-def _of_leaf(leaf: Leaf, evidence: Evidence) -> Finding:
+def _of_leaf(leaf: Leaf) -> Finding:
     finding = Finding(
         headline=f"`{leaf.expression}` is on {leaf.device}, but NumPy reads CPU memory only",
         culprit=leaf.expression,
@@ -87,22 +103,35 @@ def _of_leaf(leaf: Leaf, evidence: Evidence) -> Finding:
     )
     if not isinstance(leaf.node, ast.expr):
         return finding
-    source = leaf.scope.source
-    text = _text(leaf)
-    parent = leaf.scope.source.parent(leaf.node)
-    if isinstance(parent, ast.Attribute) and parent.attr == "numpy":
-        text = ".detach().cpu()" if requires_grad(leaf.value) else ".cpu()"
-    made = edits.append_method(source, leaf.node, text)
+    text = ".item()" if leaf.is_scalar and not is_receiver(leaf) else _text(leaf)
+    made = edits.append_method(leaf.scope.source, leaf.node, text)
     finding.mends.append(Mend("hand NumPy a copy on the CPU", made, leaf.node, leaf.scope))
     return finding
 
 
 def _text(leaf: Leaf) -> str:
-    if leaf.is_scalar:
-        return ".item()"
-    if leaf.value is not None and values.is_tensor(leaf.value):
-        return ".detach().cpu()" if requires_grad(leaf.value) else ".cpu()"
-    return ".detach().cpu()"
+    """The move, with `.detach()` where autograd tracks the tensor: NumPy takes none that it does."""
+    return ".detach().cpu()" if _tracked(leaf) else ".cpu()"
+
+
+def _tracked(leaf: Leaf) -> bool:
+    """Whether autograd may track a value. Of one that is gone: unless all that it was computed from is known not to be."""
+    if _not_differentiable(leaf.node):
+        return False
+    if leaf.value is not MISSING:
+        if leaf.is_module:
+            return any(requires_grad(tensor) for _, tensor, _ in values.module_tensors(leaf.value))
+        return requires_grad(leaf.value)
+    return not leaf.parts or any(_tracked(part) for part in leaf.parts)
+
+
+def _not_differentiable(node: ast.AST) -> bool:
+    """Whether autograd tracks no result of an operation: an index, a truth value, what was detached."""
+    if isinstance(node, ast.Compare):
+        return True
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _UNTRACKED
+    )
 
 
 def _of_container(leaf: Leaf, evidence: Evidence) -> Finding:

@@ -18,7 +18,7 @@ from ..types import Edit
 from . import values
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference, keyword
-from .passive import exactly, lookup
+from .moveless import refuse
 from .placed import constructing, moved, registered_part
 from .scopes import MISSING, Binding, Scope, bindings_of, dotted, position, reaching
 from .steps import Step
@@ -76,7 +76,7 @@ class After:
                 found = self._at(
                     step, wanted, steps[index - 1] if index else step, steps[index + 1 : index + 2]
                 )
-                if found is None and carried and self._within(step.node, step.scope):
+                if found is None and carried and self.within(step.node, step.scope):
                     unclear.append(step)  # what stands further in, and is traced further back, may tell
                 elif found != UNCHANGED:
                     self.whole = not unclear and all(before.kind in _ALONE for before in steps[:index])
@@ -88,7 +88,7 @@ class After:
             carried = carried and (step.kind in _CARRY or (step.kind == "call" and returned))
         return None if unclear else UNCHANGED
 
-    def _within(self, node: ast.AST, scope: Scope) -> set[Edit]:
+    def within(self, node: ast.AST, scope: Scope) -> set[Edit]:
         """The edits in an expression."""
         if not isinstance(node, ast.expr):
             return set()
@@ -104,8 +104,8 @@ class After:
 
     def _inside(self, outer: Sequence[Step], inner: Step) -> bool:
         """Whether all that is edited in some expressions is edited in another one that is part of them."""
-        within = self._within(inner.node, inner.scope)
-        return all(self._within(step.node, step.scope) <= within for step in outer)
+        within = self.within(inner.node, inner.scope)
+        return all(self.within(step.node, step.scope) <= within for step in outer)
 
     def _touched(self, scope: Scope) -> bool:
         """Whether an edit lies in the function: in any other, nothing that it binds or reads has another text."""
@@ -150,7 +150,7 @@ class After:
             found = self._rebound(name, step, came_from.stmt if came_from is not None else None)
             if found != UNCHANGED:
                 return found
-        found = self._changed(step.node, step.scope)
+        found = self.changed(step.node, step.scope)
         if found == UNCHANGED and isinstance(step.node, ast.Subscript):
             found = self._item(step)
         if found == UNCHANGED and step.name and isinstance(step.stmt, ast.For | ast.AsyncFor | ast.Assign):
@@ -193,10 +193,13 @@ class After:
 
     # An expression that became another
 
-    def _changed(self, node: ast.expr, scope: Scope) -> str | None:
+    def changed(self, node: ast.expr, scope: Scope) -> str | None:
+        """The device of an expression that the edits change; UNCHANGED, or None where that cannot be told."""
         try:
             new = self._grown(node, scope)
-            if new is None or self._text(self.new, scope, new) == self._text(self.old, scope, node):
+            if new is None:
+                return None if self.within(node, scope) else UNCHANGED
+            if self._text(self.new, scope, new) == self._text(self.old, scope, node):
                 return UNCHANGED
         except EditError:
             return None
@@ -206,19 +209,28 @@ class After:
         return sources[scope.source.path].segment(node)
 
     def _grown(self, node: ast.expr, scope: Scope) -> ast.expr | None:
-        """The expression of the edited text that stands where `node` stood, with a move put behind it."""
+        """The expression of the edited text that stands where `node` stood, with what was put in behind it."""
         source, new = scope.source, self.new[scope.source.path]
         start, end = source.span(node)
         begin, behind = self._offset(source, start, after=True), self._offset(source, end, after=False)
+        put_in = self._offset(source, end, after=True)
         found: ast.expr | None = None
         for other in ast.walk(new.tree_at(new.line_at(begin))):
-            if isinstance(other, ast.expr) and new.start(other) == begin and new.end(other) == behind:
-                found = other if found is None or type(other) is type(node) else found
+            if isinstance(other, ast.expr) and new.start(other) == begin:
+                if new.end(other) == behind and type(found) is not type(node):
+                    found = other
+                elif new.end(other) == put_in and found is None and type(other) is type(node):
+                    found = other  # what was put in behind it belongs to its last part
         before = source.parent(node)
         while found is not None:
             up = new.parent(found)
-            call = new.parent(up) if isinstance(up, ast.Attribute) and up.attr in MOVES else None
-            if not isinstance(call, ast.Call) or (isinstance(before, ast.Attribute) and before.attr in MOVES):
+            call = new.parent(up) if isinstance(up, ast.Attribute) else None
+            if not isinstance(call, ast.Call) or not isinstance(up, ast.Attribute):
+                break
+            own = new.end(call) <= put_in
+            if not own and (
+                up.attr not in MOVES or (isinstance(before, ast.Attribute) and before.attr in MOVES)
+            ):
                 break
             found = call
         return found
@@ -312,7 +324,6 @@ class After:
 
     def _infer(self, node: ast.expr, scope: Scope, at: ast.AST) -> str | None:
         """The device of an expression of the edited text, read as if it stood at a place of the old one."""
-        self._refuse(node, scope, at)
         made = copy.deepcopy(node)
         parent = scope.source.parent(at)
         if parent is not None:
@@ -322,6 +333,7 @@ class After:
                 scope.source.adopt(child, each)
             if isinstance(each, ast.expr | ast.keyword):
                 ast.copy_location(each, at)
+        refuse(made, scope, self.inference.sources)
         moved = (
             isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in MOVES
         )
@@ -336,19 +348,6 @@ class After:
         else:
             found = self.inference.device(made.value if isinstance(made, ast.DictComp) else made, scope)
         return None if found == NOT_A_TENSOR else found
-
-    def _refuse(self, node: ast.expr, scope: Scope, at: ast.AST) -> None:
-        """Raise EditError for a move of what has none: a dict, list or tuple."""
-        func = node.func if isinstance(node, ast.Call) else None
-        if (
-            not isinstance(func, ast.Attribute)
-            or func.attr not in MOVES
-            or not isinstance(func.value, ast.Name)
-        ):
-            return
-        held = lookup(scope.locals, func.value.id) if scope.frame is not None else None
-        if exactly(held, dict, list, tuple):
-            raise EditError(f"`{func.value.id}` has no `.{func.attr}()`")
 
     def _twin(self, node: ast.AST, scope: Scope) -> ast.AST | None:
         """The same node in the edited text."""

@@ -11,6 +11,7 @@ from . import values
 from .calls import live_scopes
 from .direction import devices_in_play, wanted_of
 from .frames import LiveFrame, forget_locals, joined, live_frames, locate
+from .host import on_accelerator, reads_host
 from .infer import NOT_A_TENSOR, Inference
 from .operands import Held, Leaf, flat, leaves, match, unmoved
 from .origins import Tracer
@@ -214,6 +215,13 @@ def _wrongs(evidence: Evidence) -> list[Wrong]:
         return device != wanted and (device == evidence.wrong_device or evidence.wrong_device is None)
 
     role = evidence.error.argument
+    if reads_host(evidence.error):
+        there = on_accelerator(evidence.leaves)
+        found = [
+            Wrong(one, one.held[0] if one.held else None, one.device or "", len(there) == 1) for one in there
+        ]
+        if found:
+            return found
     if evidence.direction == "wording":
         found += _by_wording(evidence, role, is_wrong)
         if found:

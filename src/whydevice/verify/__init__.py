@@ -24,10 +24,14 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the call passes; None where that cannot be judged. `left` are the operands that stay wrong."""
+    """Whether the call passes; None where that cannot be judged. `left` are the operands that stay wrong.
+
+    `parted` are operands of an operation that passed, away from which the edits move another one of it.
+    """
 
     passes: bool | None
     left: tuple[str, ...] = ()
+    parted: tuple[str, ...] = ()
 
 
 def judge(wanted: str, operands: Iterable[Operand], *, complete: bool) -> Verdict:
