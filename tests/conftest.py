@@ -5,11 +5,13 @@ from __future__ import annotations
 import compileall
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from runner import SRC, Runner
+from sharing import group_of
 
 # CI judges the change, not the day's luck: it takes the same examples each time. Runs by hand look for new ones.
 settings.register_profile("ci", derandomize=True)
@@ -36,6 +38,21 @@ def pytest_configure(config: pytest.Config) -> None:
     would compile it anew, at twice the time of all else that it does. The workers of xdist start after this."""
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(SRC / "whydevice", quiet=2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `--dist loadgroup`, the groups of sharing.py. Those of the mark xdist_group hold nothing together with
+    pytest 9.2 and pytest-xdist 3.8, and nobody is told."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,7 @@ from fixture_cases import (
     report_of,
 )
 from runner import Result, Runner, run_process
+from sharing import group_of
 
 CASES, NEAR_MISSES = cases(), near_misses()
 SAMPLE = CASES[::12]
@@ -95,8 +96,8 @@ def expected_gap(request: pytest.FixtureRequest, case: Case | NearMiss, *checks:
 
 
 def grouped(found: Sequence[Case | NearMiss]) -> list[Any]:
-    """Parameters that keep the tests of one fixture in one worker of xdist, where its run is cached."""
-    return [pytest.param(each, id=each.id, marks=pytest.mark.xdist_group(each.id)) for each in found]
+    """Parameters by whose ids the tests of one fixture share a worker of xdist (sharing.py), where its run is cached."""
+    return [pytest.param(each, id=each.id) for each in found]
 
 
 each_case = pytest.mark.parametrize("case", grouped(CASES))
@@ -265,6 +266,12 @@ def test_forked_mending_does_what_a_real_process_does(
     real, forked = run_process(words, folders[0]), command.run(words, folders[1])
     assert (real.status, report_of(real.stderr)) == (forked.status, report_of(forked.stderr))
     assert (folders[0] / "script.py").read_text() == (folders[1] / "script.py").read_text()
+
+
+def test_the_tests_of_a_fixture_share_a_process() -> None:
+    for case in [*CASES, *NEAR_MISSES]:
+        assert group_of(f"tests/test_fixtures.py::test_every_claim_holds[{case.id}]") == case.id
+    assert group_of("tests/test_hooks.py::test_a[b]") == "tests/test_hooks.py::test_a[b]"
 
 
 def test_every_fixture_is_whole() -> None:

@@ -25,8 +25,6 @@ SURE = 0.6
 
 seen: list[Explanation] = []
 
-pytestmark = pytest.mark.xdist_group("programs")  # one worker sees them all: the last test counts them
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
