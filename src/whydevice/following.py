@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .causes._finding import Finding, Mend
+from .causes._offload import is_managed
 from .causes._values_shared import touches
+from .evidence import values
 from .evidence.ahead import Lookout, Next
 from .evidence.collect import Evidence, Wrong
 from .types import Also, DeviceError
@@ -26,7 +28,7 @@ def join(
     first = finding.mends[0]
     also: list[Also] = []
     for each in Lookout(evidence).found()[:MOST_JOINED]:
-        if _mended(each, first):
+        if _mended(each, first) or _placed_by_hooks(evidence, each):
             continue
         _, more = diagnose(_as_if_it_failed(evidence, each))
         if more is None or more.certainty == "possible":
@@ -51,6 +53,13 @@ def _mended(each: Next, first: Mend) -> bool:
     start = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     end = getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
     return any(e.file == path and start <= (e.line, e.column) <= end for e in first.edits)
+
+
+def _placed_by_hooks(evidence: Evidence, each: Next) -> bool:
+    """Whether a hook brings it where it is needed by the time that it is used."""
+    return any(
+        values.is_module(m) and is_managed(evidence, m) for m in (each.leaf.value, each.scope.receiver)
+    )
 
 
 def _as_if_it_failed(evidence: Evidence, each: Next) -> Evidence:

@@ -15,6 +15,7 @@ from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ._finding import Mend
 from ._moves import move_text, moves_in, suite_of, text_of_move
+from ._offload import is_managed
 from ._order import method_scopes, move_statements, moved
 
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
@@ -61,6 +62,9 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
     the function that constructs it is called, which may make other modules too."""
     if evidence.wrong_device == "meta":
         return None  # a meta tensor has no data to move
+    found = wrong_module(evidence)
+    if found is not None and is_managed(evidence, found[1]):
+        return None
     if any(
         isinstance(s.node, ast.Call) and empty_container(s.node, try_evaluate(s.node.func, s.scope))
         for s in steps

@@ -29,6 +29,7 @@ from ._facts import owners
 from ._finding import Finding
 from ._module_state import construction_finding, whole_module
 from ._modules import attribute_now
+from ._offload import is_managed
 
 NAME = "module-not-moved"
 TITLE = "a whole module was never moved"
@@ -87,6 +88,7 @@ def find(evidence: Evidence) -> Finding | None:
         evidence.wrong_device == "meta"
         or evidence.error.family.startswith(("N5", "N6"))
         or _placed(evidence, module)
+        or is_managed(evidence, module)
     ):
         return None
     kind = values.type_name(module)

@@ -4,7 +4,8 @@ An offloaded module has its weights only while it runs: a hook loads them before
 the meta device in their place afterwards. `self.embed.weight` outside of `self.embed(...)` is the placeholder.
 
 How to recognise it: the operand is on `meta`, and the module that it was read from has a hook (`_hf_hook`). Or the
-module rests on the CPU and a method that is not its `forward` was called (`pipe.vae.encode(x)`), for which no hook runs.
+module rests on the CPU and a method that is not its `forward` was called (`pipe.vae.encode(x)`), or a part of it
+(`vae.decoder(z)`), for which no hook runs.
 
 Before:
 
@@ -20,7 +21,6 @@ Safe: calling the module gives the same row. A `.to()` cannot help: a meta tenso
 from __future__ import annotations
 
 import ast
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..evidence.scopes import Scope
 from ..types import Edit
 from ._finding import Finding, Mend
 from ._moves import best_anchor
+from ._offload import past_forward
 
 NAME = "offloaded-weight-read"
 TITLE = "a weight was read while its module was offloaded"
@@ -42,7 +43,7 @@ ORDER = 2
 
 def find(evidence: Evidence) -> Finding | None:
     if "meta" not in (evidence.wrong_device, *evidence.error.devices):
-        return _past_forward(evidence)
+        return past_forward(evidence)
     evidence.wrong_device = "meta"
     for node, scope in _reads(evidence):
         module = try_evaluate(node.value, scope)
@@ -58,43 +59,6 @@ def find(evidence: Evidence) -> Finding | None:
         finding.mends += _mends(evidence, node, scope, module)
         return finding
     return None
-
-
-def _past_forward(evidence: Evidence) -> Finding | None:
-    """A method of an offloaded module that is not its `forward` is called: no hook loads the module for it."""
-    call, scope = evidence.node, evidence.user
-    if evidence.wrong_device != "cpu" or scope is None or evidence.wanted is None:
-        return None
-    for node in ast.walk(call) if call is not None else ():
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        module, name = try_evaluate(node.func.value, scope), node.func.attr
-        if not values.is_module(module) or values.module_device(module) != evidence.wrong_device:
-            continue
-        if name == "forward" or type(values.class_attribute(type(module), name)) is not types.FunctionType:
-            continue
-        hook = values.lookup(values.instance_dict(module), "_hf_hook")
-        if hook is None or canonical(values.lookup(values.instance_dict(hook), "execution_device")) == "cpu":
-            continue
-        text = scope.source.one_line(node.func.value)
-        return Finding(
-            culprit=text,
-            headline=f"`{text}` is offloaded to {evidence.wrong_device}: its hook loads it for its forward, and this calls `{name}`",
-            root_node=node,
-            root_scope=scope,
-            root_note="no hook runs for this method",
-            mends=_loaded_before(evidence, node, scope, text),
-        )
-    return None
-
-
-def _loaded_before(evidence: Evidence, node: ast.Call, scope: Scope, text: str) -> list[Mend]:
-    statement, anchor = scope.source.statement(node), best_anchor(evidence, scope, node)
-    if statement is None or anchor is None or not _editable(scope):
-        return []
-    made = edits.insert_before(scope.source, statement, f"{text}.to({anchor.text})")
-    reason = "it then stays on the GPU until its hooks put it back"
-    return [Mend("load it for this call", made, node, scope, "unsafe", reason)]
 
 
 def _reads(evidence: Evidence) -> Iterator[tuple[ast.Attribute, Scope]]:
