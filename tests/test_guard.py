@@ -165,6 +165,18 @@ shifted(3)
     assert done.stderr.endswith("whydevice: interrupted while explaining the error above\n")
 
 
+@pytest.mark.parametrize("cli", [False, True])
+def test_an_interrupt_that_leaves_an_exec_of_text_does_not_end_the_process_by_a_signal(
+    cli: bool, tmp_path: Path
+) -> None:
+    """`dataclass` is made by `exec`, and Python remembers a KeyboardInterrupt that came through one."""
+    text = LIGHT + "def slow(exc): exec('raise KeyboardInterrupt')\n"
+    text += "sys.modules['whydevice.explain'].explain = slow\nshifted(3)\n"
+    done = _run(tmp_path, ("" if cli else "import whydevice\n") + text, cli=cli)
+    assert done.returncode == 1
+    assert done.stderr.endswith("whydevice: interrupted while explaining the error above\n")
+
+
 def test_a_hook_that_raises_below_ours(tmp_path: Path) -> None:
     """The interpreter reports a hook that raises; ours explains all the same, and hides nothing of it."""
     text = (

@@ -282,6 +282,9 @@ def complain(failure: BaseException) -> None:
 
             traceback.print_exception(failure, file=stream)
         if isinstance(failure, KeyboardInterrupt):
+            # Python notes one that leaves an `exec` of text (a dataclass is made by it), and would end by SIGINT. The
+            # next `exec` of text takes that back.
+            exec("")
             line = "whydevice: interrupted while explaining the error above"
         else:
             line = (
