@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import sys
@@ -35,7 +36,7 @@ from runner import Result, Runner, run_process
 from sharing import group_of
 
 CASES, NEAR_MISSES = cases(), near_misses()
-SAMPLE = CASES[::12]
+SAMPLE = CASES if os.environ.get("WHYDEVICE_NIGHTLY") else CASES[::24]
 """The fixtures that are run in a real process as well: forked runs must show the same."""
 
 
@@ -257,7 +258,7 @@ def without_folders(explanation: dict[str, Any]) -> str:
     return re.sub(r'File \\"[^"]*/(?=script\.py)', 'File \\"', json.dumps(told))
 
 
-@pytest.mark.parametrize("case", grouped(SAMPLE[::4]))
+@pytest.mark.parametrize("case", grouped(SAMPLE[::3]))
 def test_forked_mending_does_what_a_real_process_does(
     case: Case, command: Runner, real_cuda: bool, tmp_path: Path
 ) -> None:

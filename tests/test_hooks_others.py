@@ -27,22 +27,21 @@ def _run(folder: Path, text: str, **env: str) -> Any:
     return run("script.py", cwd=folder, env=environment(WANDB_MODE="offline", WANDB_SILENT="true", **env))
 
 
-@pytest.mark.parametrize("order", ["before", "after"])
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_that_sets_the_hook(name: str, order: str, tmp_path: Path) -> None:
+def test_a_tool_that_sets_the_hook_before_us_or_after(name: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         pytest.skip(f"{name} is not installed")
     setup = TOOLS[name]
     # Where torch itself is not in play, a stand-in saves its import.
     light = LIGHT.replace('_fake("torch")\n', "") if "torch" in name else LIGHT
-    steps = {"before": f"import whydevice\n{setup}\n", "after": f"{setup}\nimport whydevice\n"}[order]
     alone = _run(tmp_path, f"import json\n{setup}\n" + light + "shifted(3)\n")
-    both = _run(tmp_path, steps + light + "shifted(3)\n")
-    assert both.returncode == alone.returncode == 1
-    text = "\n" + both.stderr.replace("[rank0]: ", "")
-    # Even where the tool drops the hook before it (rich, better_exceptions): then at exit.
-    assert text.count("\nwhydevice: ") == 1
-    assert both.stderr.count("RuntimeError") == alone.stderr.count("RuntimeError")
+    for steps in (f"import whydevice\n{setup}\n", f"{setup}\nimport whydevice\n"):
+        both = _run(tmp_path, steps + light + "shifted(3)\n")
+        assert both.returncode == alone.returncode == 1
+        text = "\n" + both.stderr.replace("[rank0]: ", "")
+        # Even where the tool drops the hook before it (rich, better_exceptions): then at exit.
+        assert text.count("\nwhydevice: ") == 1, steps
+        assert both.stderr.count("RuntimeError") == alone.stderr.count("RuntimeError"), steps
 
 
 @pytest.mark.parametrize("order", ["before", "after"])

@@ -49,7 +49,7 @@ NIGHTLY = bool(os.environ.get("WHYDEVICE_NIGHTLY"))
 
 
 @pytest.mark.parametrize(
-    ("reverse", "every"), [(False, 1), (True, 1)] if NIGHTLY else [(False, 4), (True, 8)]
+    ("reverse", "every"), [(False, 1), (True, 8)] if NIGHTLY else [(False, 4), (True, 8)]
 )
 def test_against_opinfo(reverse: bool, every: int) -> None:
     """The shares that issue 3 asks for, on one sample of part of the ops; the script without options takes all."""
