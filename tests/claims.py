@@ -175,9 +175,26 @@ class Check:
                 self.broken.append(f"`{marked}` does not move `{taken}` alone")
         if LEFT_ON.search(place.note) and _ends_in_move_to_accelerator(node):
             self.broken.append(f"`{marked}` is said to be {place.note}, and moves what it names")
+        if place.note.startswith("made here, on") and isinstance(node, ast.Call):
+            self._makes(node, marked)
         if re.match(r"moved to \S+ here", place.note):
             if not any(isinstance(c.func, ast.Attribute) and c.func.attr in MOVES for c in calls):
                 self.broken.append(f"`{marked}` is said to move something")
+
+    def _makes(self, call: ast.Call, marked: str) -> None:
+        """A module that is the culprit was not made by a call of another class, but for one that it is a part of."""
+        torch = sys.modules["torch"]
+        made = [c for c in self._anywhere(ast.unparse(call.func)) if isinstance(c, type)]
+        held = self._anywhere(self.said.culprit.expression) if self.said.culprit is not None else []
+        module = next((m for m in held if isinstance(m, torch.nn.Module)), None)
+        if module is None or not made or not issubclass(made[0], torch.nn.Module):
+            return
+        around = [
+            m for f in self.frames.frames for m in f.f_locals.values() if isinstance(m, torch.nn.Module)
+        ]
+        whole = [m for m in around if any(part is module for part in m.modules())]
+        if all(type(m) is not made[0] for owner in (module, *whole) for m in owner.modules()):
+            self.broken.append(f"`{marked}` makes no {type(module).__name__}")
 
     def _sentence(self, text: str) -> None:
         for pattern in (IS_ON, KEEPS):

@@ -125,6 +125,42 @@ def test_a_lie_about_a_list_is_found(lie: str) -> None:
     assert claims.broken(exc, OF_A_LIST[lie](said))
 
 
+def test_a_module_is_not_made_by_another_class() -> None:
+    """The losses of a dict: only the one that failed is the culprit, and only its class can have made it."""
+    losses = {"l1": torch.nn.L1Loss(), "bce": torch.nn.BCEWithLogitsLoss(pos_weight=torch.ones(2))}
+    with whydevice.simulate_cuda():
+        try:
+            losses["bce"](torch.ones(3, 2, device="cuda"), torch.ones(3, 2, device="cuda"))
+        except RuntimeError as exc:
+            said = whydevice.explain(exc)
+            assert said is not None and said.culprit is not None
+            source = 'losses = {"l1": torch.nn.L1Loss(), "bce": torch.nn.BCEWithLogitsLoss(pos_weight=torch.ones(2))}'
+            assert claims.broken(exc, said) == []
+            for part, true in (
+                ("torch.nn.L1Loss()", False),
+                ("torch.nn.BCEWithLogitsLoss(pos_weight=torch.ones(2))", True),
+            ):
+                place = _of_this_file(said, source, part)
+                assert (claims.broken(exc, replace(said, trail=(place,))) == []) is true
+
+
+def _of_this_file(said: Explanation, source: str, part: str) -> Any:
+    """The place of a part of a line of this file, said to be where the culprit was made."""
+    with open(__file__, encoding="utf-8") as file:
+        line = next(n for n, text in enumerate(file, 1) if text.strip() == source)
+    start = 4 + source.index(part)
+    fails = said.trail[-1]
+    return replace(
+        fails,
+        line=line,
+        source=source,
+        note="made here, on cpu",
+        column=start,
+        end_line=line,
+        end_column=start + len(part),
+    )
+
+
 def test_a_true_explanation_passes(both: tuple[BaseException, Explanation]) -> None:
     exc, said = both
     assert said.certainty == "certain" and said.culprit is not None

@@ -8,12 +8,13 @@ from typing import Any
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.moveless import has_move
 from ..evidence.operands import held_tensors
 from ..evidence.passive import is_a
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Mend
-from ._moves import has_move, move_text, target_names
+from ._moves import move_text, target_names
 
 MOST_ITEMS = 4  # moved one by one; more are moved by a comprehension
 

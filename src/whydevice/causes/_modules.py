@@ -14,6 +14,7 @@ from ..evidence.operands import Held, Leaf
 from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ._finding import Mend
+from ._held_modules import held_mend, is_holder
 from ._moves import move_text, moves_in, suite_of, text_of_move
 from ._offload import is_managed
 from ._order import method_scopes, move_statements, moved
@@ -76,6 +77,8 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
         if step.kind in ("assign", "attribute") and step.editable and step.stmt is not None:
             text = _sibling_move(evidence, step)
             if text is not None:
+                if is_holder(evidence, step):
+                    return held_mend(evidence, construction_of(steps), step, text)
                 made_there = any(s.kind == "construct" and s.node is step.node for s in outside)
                 title = "move it where it is made" if made_there else "move it like the module beside it"
                 return _moved(step, text, title)
@@ -83,7 +86,7 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if mend is not None:
                 return mend
     if helper is None:
-        built = next((s for s in reversed(steps) if makes_module(s) and s.editable), None)
+        built = construction_of(steps)
         if built is not None and isinstance(built.node, ast.expr):
             return appended_move(evidence, built.node, built.scope)
     for step in reversed(outside):
@@ -93,8 +96,15 @@ def moved_construction(evidence: Evidence, steps: list[Step]) -> Mend | None:
             if step.kind == "call" and _unpacked(step, outside):
                 continue
             text = move_text(evidence, step.scope, step.node)
+            if text is not None and is_holder(evidence, step):
+                return held_mend(evidence, construction_of(steps), step, text)
             return _moved(step, text, "move it where it is made") if text is not None else None
     return None
+
+
+def construction_of(steps: list[Step]) -> Step | None:
+    """The call in the user's sources that made the module, the last one on its way back."""
+    return next((s for s in reversed(steps) if makes_module(s) and s.editable), None)
 
 
 def _own_function(step: Step) -> bool:

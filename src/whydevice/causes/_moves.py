@@ -12,6 +12,8 @@ from ..evidence.anchors import GLOBAL_DEVICE, LITERAL, NAMED, OWN_DEVICE, Anchor
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.infer import Inference, current_index, keyword
+from ..evidence.moveless import has_move
+from ..evidence.passive import exactly
 from ..evidence.scopes import MISSING, Scope, bindings_of, dotted, own_nodes, position
 from ..evidence.steps import Step
 from ._finding import Mend
@@ -184,7 +186,7 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
         return None
     if isinstance(step.node, _NO_MOVE) or isinstance(getattr(step.node, "ctx", None), ast.Store):
         return None
-    if not (has_move(try_evaluate(step.node, step.scope)) and has_move(_bound_now(step))):
+    if not (has_move(try_evaluate(step.node, step.scope)) and has_move(bound_now(step))):
         return None
     made = edits.append_method(step.scope.source, step.node, text)
     if step.scope.source.segment(step.node).endswith(text):
@@ -192,7 +194,7 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
     return Mend(title, made, step.node, step.scope)
 
 
-def _bound_now(step: Step) -> Any:
+def bound_now(step: Step) -> Any:
     """What the name that a step's expression was bound to, or the parameter that it was passed as, holds now."""
     scope, name = step.scope, step.name
     if step.kind == "parameter":
@@ -204,11 +206,16 @@ def _bound_now(step: Step) -> Any:
     return scope.locals.get(name, MISSING) if name and scope.frame is not None else MISSING
 
 
-def has_move(held: Any) -> bool:
-    """Whether a value has a `.to()` of its own: a tensor, a module, an object whose class has one, or one not known."""
-    if held is MISSING or values.is_tensor(held) or values.is_module(held):
-        return True
-    return values.class_attribute(type(held), "to") is not None
+def moved_whole(text: str, held: Any, move: str) -> str | None:
+    """An expression moved: a flat container by its tensors, else what has a `.to()`; None for what has none."""
+    if issubclass(type(held), dict) and all(values.is_tensor(v) for v in dict.values(held)):
+        return f"{{k: v{move} for k, v in {text}.items()}}"
+    if exactly(held, list, tuple) and all(values.is_tensor(v) for v in held):
+        inner = f"t{move} for t in {text}"
+        return f"[{inner}]" if type(held) is list else f"tuple({inner})"
+    if held is not MISSING and values.class_attribute(type(held), "to") is not None:
+        return f"{text}{move}"
+    return None
 
 
 def suite_of(scope: Scope, statement: ast.AST) -> list[ast.stmt]:

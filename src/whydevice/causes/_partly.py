@@ -22,7 +22,7 @@ from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.until import until
 from ..evidence.ways import Gap, Link, parts, way_to
 from ._finding import Mend
-from ._moves import text_of_move
+from ._moves import moved_whole, text_of_move
 
 MOST_NAMES = 200
 
@@ -139,20 +139,8 @@ def _element(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     source = gap.scope.source
     if len(gap.way) == 1:
         return edits.append_method(source, gap.node, text)
-    moved = _moved(source.segment(gap.node), gap.way[0].value, text)
+    moved = moved_whole(source.segment(gap.node), gap.way[0].value, text)
     return edits.replace_node(source, gap.node, moved) if moved else ()
-
-
-def _moved(text: str, held: Any, move: str) -> str | None:
-    """An expression for a flat container with its tensors moved."""
-    if issubclass(type(held), dict) and all(values.is_tensor(v) for v in dict.values(held)):
-        return f"{{k: v{move} for k, v in {text}.items()}}"
-    if exactly(held, list, tuple) and all(values.is_tensor(v) for v in held):
-        inner = f"t{move} for t in {text}"
-        return f"[{inner}]" if type(held) is list else f"tuple({inner})"
-    if values.class_attribute(type(held), "to") is not None:
-        return f"{text}{move}"
-    return None
 
 
 def _condition(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
@@ -193,7 +181,7 @@ def _container_branch(gap: Gap) -> tuple[Any, ...]:
     receiver = gap.sibling.func.value  # type: ignore[attr-defined]
     if gap.node.orelse or len(gap.node.body) != 1 or not exactly(held, dict, list, tuple):
         return ()
-    moved = _moved(ast.unparse(receiver), held, text_of_move(gap.sibling, gap.scope))
+    moved = moved_whole(ast.unparse(receiver), held, text_of_move(gap.sibling, gap.scope))
     statement = source.segment(gap.node.body[0])
     if moved is None or statement.count(source.segment(gap.sibling)) != 1 or "\n" in statement:
         return ()
@@ -258,7 +246,7 @@ def _statement(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     for key in _left(gap, evidence):
         place = f"{base}.{key}" if isinstance(gap.owner, ast.Attribute) else f'{base}["{key}"]'
         held = next((v for k, v in parts(gap.way[0].value) if same_scalar(k, key)), gap.way[1].value)
-        value = f"{place}{move}" if values.is_tensor(held) else _moved(place, held, move)
+        value = f"{place}{move}" if values.is_tensor(held) else moved_whole(place, held, move)
         if value is None or not (isinstance(gap.owner, ast.Attribute) or key.isprintable()):
             return ()
         lines.append(f"{place} = {value}")

@@ -22,10 +22,14 @@ from .. import edits
 from ..evidence import values
 from ..evidence.anchors import ARGUMENT, NAMED, OWN_DEVICE, anchors
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.moveless import has_move
 from ..evidence.operands import Leaf, flat, held_tensors
 from ..evidence.scopes import MISSING, bindings_of, own_nodes
 from ..evidence.steps import Step
+from ..types import Edit
 from ._finding import Finding, Mend
+from ._moves import moved_whole
 from ._order import value_now
 from ._user_calls import every_scope
 
@@ -49,16 +53,31 @@ def find(evidence: Evidence) -> Finding | None:
         target = tensors[0].device
         item, scope = step.node, step.scope
         assert isinstance(item, ast.expr)
-        made = edits.append_method(scope.source, item, f".to({_named(evidence, step, target)})")
-        return Finding(
+        finding = Finding(
             culprit=one.expression,
             headline=f"`{one.expression}` holds tensors on {' and '.join(devices)}",
             root_node=item,
             root_scope=scope,
             root_note="collected here, now from one GPU, now from another",
-            mends=[Mend(f"move each result to {target}", made, item, scope)],
         )
+        made = _brought(step, held, f".to({_named(evidence, step, target)})")
+        if made:
+            finding.mends.append(Mend(f"move each result to {target}", made, item, scope))
+        return finding
     return None
+
+
+def _brought(step: Step, held: Any, move: str) -> tuple[Edit, ...]:
+    """The item with a move: of a dict or list of tensors, each of them."""
+    assert isinstance(step.node, ast.expr)
+    source = step.scope.source
+    one = try_evaluate(step.node, step.scope)
+    if one is MISSING:
+        one = next((item for _, item in values.items(held)), MISSING)
+    if one is MISSING or has_move(one):
+        return edits.append_method(source, step.node, move)
+    new = moved_whole(source.segment(step.node), one, move)
+    return edits.replace_node(source, step.node, new) if new is not None else ()
 
 
 def _named(evidence: Evidence, step: Step, target: str) -> str:

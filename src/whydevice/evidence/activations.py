@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import attributes
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
-from .passive import class_module, instance_dict, is_class
+from .passive import class_module, instance_dict, is_class, same_scalar
 from .scopes import MISSING, Scope, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
@@ -134,7 +134,7 @@ def _agreement(entered: Scope, inner: Scope) -> bool | None:
         given = try_evaluate(argument.node, argument.scope)
         if name not in seen or given is MISSING or argument.spread or inner.is_parameter(name):
             continue
-        if given is not seen[name]:
+        if given is not seen[name] and not same_scalar(given, seen[name]):
             return False
         compared = True
     return True if compared else None
@@ -149,12 +149,12 @@ def construction(tracer: Tracer, node: ast.AST, scope: Scope) -> Step | None:
 def way_to_construction(tracer: Tracer, node: ast.AST, scope: Scope) -> list[Step]:
     """The steps from an object to the call that constructed it, that one last; none where it is not found."""
     base = node.value if isinstance(node, ast.Attribute) else node
-    saved, tracer.bad = tracer.bad, None
+    saved, tracer.bad, tracer.sought = (tracer.bad, tracer.sought), None, MISSING
     steps: list[Step] = []
     try:
         tracer.follow(base, scope, steps)
     finally:
-        tracer.bad = saved
+        tracer.bad, tracer.sought = saved
     built = next((i for i, s in enumerate(steps) if s.kind == "construct"), None)
     return steps[: built + 1] if built is not None else []
 

@@ -11,7 +11,7 @@ from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import same_scalar
-from .scopes import MISSING, Scope, bindings_of, dotted, own_nodes, reaching
+from .scopes import MISSING, Argument, Scope, bindings_of, dotted, own_nodes, reaching
 from .steps import Step, return_step
 
 if TYPE_CHECKING:
@@ -186,25 +186,39 @@ def _name_items(
             follow_items(tracer, binding.value, scope, steps, key, path)
         return
     if node.id in scope.bound:
-        argument = scope.bound[node.id]
-        steps.append(Step("parameter", argument.node, argument.scope, node.id, extra={"callee": scope}))
-        follow_items(tracer, argument.node, argument.scope, steps, key if not argument.spread else None, path)
+        _argument_items(tracer, scope.bound[node.id], node.id, scope, steps, key, path)
         return
-    outer = tracer.outer_binding(node.id, scope)
+    outer = None if scope.is_parameter(node.id) else tracer.outer(node.id, scope)
     if outer is None:
         steps.append(Step("unknown", node, scope, node.id))
         return
-    outer_scope, binding = outer
+    outer_scope, bound = outer
+    if isinstance(bound, Argument):
+        _argument_items(tracer, bound, node.id, outer_scope, steps, key, path)
+        return
     if follow_additions(tracer, node.id, outer_scope, None, steps, key, path):
         return
-    if binding.value is None:
+    if bound.value is None:
         steps.append(Step("unknown", node, scope, node.id))
         return
-    steps.append(Step("assign", binding.value, outer_scope, node.id, binding.stmt))
-    if binding.kind == "loop":
-        tracer.iterate(binding.value, outer_scope, steps, binding.path)
+    steps.append(Step("assign", bound.value, outer_scope, node.id, bound.stmt))
+    if bound.kind == "loop":
+        tracer.iterate(bound.value, outer_scope, steps, bound.path)
     else:
-        follow_items(tracer, binding.value, outer_scope, steps, key, path)
+        follow_items(tracer, bound.value, outer_scope, steps, key, path)
+
+
+def _argument_items(
+    tracer: Tracer,
+    argument: Argument,
+    name: str,
+    callee: Scope,
+    steps: list[Step],
+    key: object,
+    path: tuple[int, ...],
+) -> None:
+    steps.append(Step("parameter", argument.node, argument.scope, name, extra={"callee": callee}))
+    follow_items(tracer, argument.node, argument.scope, steps, None if argument.spread else key, path)
 
 
 def _key_path(key: object) -> tuple[int, ...]:

@@ -40,6 +40,7 @@ def follow_attribute(
         if node.attr in vocabulary.TENSOR_ATTRIBUTES:
             tracer.follow(node.value, scope, steps)
         else:
+            tracer.sought = MISSING  # from here on it may be the object that has the attribute
             _static_attribute(tracer, node, scope, steps, path)
         return
     _attribute_of(tracer, owner, node.attr, node, scope, steps, path)

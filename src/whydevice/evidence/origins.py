@@ -43,13 +43,17 @@ class Tracer:
         self.inference = inference
         self.live = live
         self.bad: str | None = None
+        self.sought: Any = (
+            MISSING  # the module that is followed: what makes one of another class did not make it
+        )
         self.branches: list[tuple[ast.AST, Scope]] = []
 
     def trace(self, node: ast.AST, scope: Scope, bad: str | None) -> list[Step]:
         """The steps from the use back to the root, for a value that is on device `bad`."""
         self.bad = bad
         self.branches = []
-        steps = [Step("use", node, scope, value=try_evaluate(node, scope))]
+        self.sought = try_evaluate(node, scope)
+        steps = [Step("use", node, scope, value=self.sought)]
         self.follow(node, scope, steps)
         return steps
 
@@ -94,10 +98,22 @@ class Tracer:
         if values.is_module(held):
             devices = values.module_devices(held)
             return self.bad in devices if devices else False
+        if self._makes_another(node, scope):
+            return False
         found = self.inference.device(node, scope)
         if found is None:
             return None
         return found == self.bad
+
+    def _makes_another(self, node: ast.AST, scope: Scope) -> bool:
+        """Whether an expression constructs a module of another class than the one that is followed."""
+        if not isinstance(node, ast.Call) or not values.is_module(self.sought):
+            return False
+        made = try_evaluate(node.func, scope)
+        torch = values.torch()
+        if not values.is_class(made) or torch is None or not issubclass(made, torch.nn.Module):
+            return False
+        return type(self.sought) is not made
 
     def choose(self, nodes: list[ast.expr], whole: ast.AST, scope: Scope, steps: list[Step]) -> None:
         """Go on with the operand that is on the wrong device; a 0-dim one may be legal, so it comes last."""
@@ -216,11 +232,6 @@ class Tracer:
             if isinstance(enclosing, ast.Module):
                 return None
             function = enclosing
-
-    def outer_binding(self, name: str, scope: Scope) -> tuple[Scope, Binding] | None:
-        """The binding of a free or global name, where it is no parameter."""
-        found = self.outer(name, scope)
-        return (found[0], found[1]) if found is not None and type(found[1]) is Binding else None
 
     def scope_of(self, node: Any, scope: Scope) -> Scope:
         for live in self.live:
