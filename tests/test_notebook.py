@@ -23,8 +23,10 @@ def _execute(folder: Path, cells: list[str], monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv(name, value)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "", "language": "python"}
+    # Its own few seconds for a kernel to start, and for the last output of a cell, pass on a busy machine.
+    waits = {"timeout": HANGS, "startup_timeout": HANGS, "iopub_timeout": HANGS}
     client = nbclient.NotebookClient(
-        notebook, allow_errors=True, timeout=HANGS, resources={"metadata": {"path": str(folder)}}
+        notebook, allow_errors=True, resources={"metadata": {"path": str(folder)}}, **waits
     )
     client.execute()
     return [cell.outputs for cell in notebook.cells]
