@@ -112,6 +112,19 @@ STYLES = {
         "emb = nn.Embedding(4, 2).to('cuda')\nfreeze(emb)\nemb(torch.tensor([1], device='cuda')).sum().backward()\n",
         ["    mask = torch.ones(emb.num_embeddings, 1, device=emb.weight.device)"],
     ),
+    "no attribute that is set only later": (
+        "class Meter:\n    def __init__(self):\n        self.base = self.gain = None\n    def begin(self, n):\n"
+        "        self.base = torch.zeros(n)\n    def observe(self, x):\n        self.gain = x.abs()\n"
+        "        return self.base + self.gain\nmeter = Meter()\nmeter.begin(3)\nmeter.observe(torch.ones(3).cuda())\n",
+        ["        return self.base.to(x.device) + self.gain"],
+    ),
+    "no attribute that a call below sets": (
+        "class Smoother:\n    def __init__(self, width):\n        self.last = torch.zeros(width)\n    def keep(self, x):\n"
+        "        self.last = x * 2\n    def run(self, rows):\n        level = torch.zeros(3)\n        for x in rows:\n"
+        "            self.keep(x)\n            level = level + self.last\n        return level\n"
+        "Smoother(3).run([torch.ones(3).cuda()])\n",
+        ["        level = torch.zeros(3, device=rows[0].device)"],
+    ),
 }  # fmt: skip
 
 WRAPPED = """\

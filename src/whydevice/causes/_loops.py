@@ -42,7 +42,7 @@ def lost_moves(evidence: Evidence, scope: Scope, names: set[str]) -> Iterator[Lo
             if call is None or not isinstance(statement, ast.Expr | ast.Assign):
                 continue
             lost = LostMove(loop, statement, call, item)
-            if not names & _held(lost.over) or _read_below(lost, scope):
+            if not names & _held_around(lost, scope) or _read_below(lost, scope):
                 continue
             if evidence.inference.moved_to(call, scope) == evidence.wanted:
                 yield lost
@@ -76,6 +76,21 @@ def _held(over: ast.expr) -> set[str]:
     return {name for name in map(dotted, parts) if name is not None}
 
 
+def _held_around(lost: LostMove, scope: Scope) -> set[str]:
+    """The names of what holds the items; where that is an item of a loop around it, of what holds that in turn."""
+    found = _held(lost.over)
+    for around in scope.source.ancestors(lost.loop):
+        if around is scope.node:
+            break
+        if isinstance(around, ast.For) and found & set(_targets(around)):
+            found |= _held(LostMove(around, lost.statement, lost.call, lost.item).over)
+    return found
+
+
+def _targets(loop: ast.For) -> Iterator[str]:
+    return (node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+
+
 def _read_below(lost: LostMove, scope: Scope) -> bool:
     """Whether the moved copy is used after all: its name is read, or bound to another, below the move."""
     if isinstance(lost.statement, ast.Expr):
@@ -92,8 +107,13 @@ def keep_moved(scope: Scope, lost: LostMove) -> tuple[ast.AST, tuple[Edit, ...]]
     source, over, text = scope.source, lost.over, _move(lost, scope)
     alone = len(lost.loop.body) == 1 and lost.loop.body[0] is lost.statement and not lost.loop.orelse
     if over is not lost.loop.iter:
+        name = dotted(over)
+        if name is None:
+            return None
         keys = lost.loop.target.elts[0] if isinstance(lost.loop.target, ast.Tuple) else None
-        if not isinstance(keys, ast.Name) or dotted(over) is None:
+        if keys is None:
+            return _keep_values(scope, lost, name)
+        if not isinstance(keys, ast.Name):
             return None
         entry = f"{ast.unparse(over)}[{keys.id}]"
         if isinstance(lost.statement, ast.Assign):
@@ -114,6 +134,24 @@ def keep_moved(scope: Scope, lost: LostMove) -> tuple[ast.AST, tuple[Edit, ...]]
         moved = f"{lost.item}{text} for {lost.item} in {name}"
         line = f"{name} = [{moved}]" if type(held) is list else f"{name} = tuple({moved})"
     return lost.loop, (source.edit(source.start(lost.loop), source.end(lost.loop), line),)
+
+
+def _keep_values(scope: Scope, lost: LostMove, name: str) -> tuple[ast.AST, tuple[Edit, ...]] | None:
+    """`for v in d.values(): v.to(device)` as `for key, v in d.items(): d[key] = v.to(device)`."""
+    source, over = scope.source, lost.loop.iter
+    used = {n.id for n in own_nodes(scope.node) if isinstance(n, ast.Name)}
+    key = next((word for word in ("key", "k", "field") if word not in used), None)
+    if key is None or not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute):
+        return None
+    start = source.start(lost.statement)
+    kept = (
+        edits.replace_node(source, lost.statement.targets[0], f"{name}[{key}]")
+        if isinstance(lost.statement, ast.Assign)
+        else (source.edit(start, start, f"{name}[{key}] = "),)
+    )
+    target = source.start(lost.loop.target)
+    head = source.edit(target, target, f"{key}, ")
+    return lost.statement, (head, *edits.replace_node(source, over, f"{name}.items()"), *kept)
 
 
 def _move(lost: LostMove, scope: Scope) -> str:

@@ -30,6 +30,8 @@ def after_construction(evidence: Evidence, step: Step) -> Mend | None:
     ]
     if not 0 < len(names) <= MOST_MOVED:
         return None
+    if any(attributes.setters(step.owner, name, evidence.sources) for name in names):
+        return None  # not there yet, or set again
     for name, statement, scope in [*_locals(evidence, step.owner), *_attributes(evidence, step.owner)]:
         below = Step("assign", statement.value, scope, name, statement)
         text = move_text(evidence, scope, statement)

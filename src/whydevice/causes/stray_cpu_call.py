@@ -13,15 +13,17 @@ After:
     logits = head(hidden)
 
 Unsafe where the call is taken away: the same value may be wanted on the CPU elsewhere (for NumPy, or to save memory).
-Where the result is moved again for its use, the fix is safe.
+Where the result is moved again for its use, the fix is safe. What a hook keeps was on the device of the module.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from .. import edits
 from ..evidence.collect import Evidence
+from ..evidence.hooked import all_on, in_hook
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
@@ -58,17 +60,28 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _read_on_host(step: Step) -> bool:
-    """Whether the name that the moved value is bound to is also read as a NumPy array, which has to be on the CPU."""
-    statement = step.scope.source.statement(step.node)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+    """Whether what the moved value is bound to is also read as a NumPy array, which has to be on the CPU."""
+    source = step.scope.source
+    statement = source.statement(step.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    nodes: Iterable[ast.AST] = own_nodes(step.scope.node)
+    if isinstance(target, ast.Attribute):
+        owner = source.enclosing_class(step.scope.node)
+        nodes = ast.walk(source.tree if not source.long or owner is None else owner)
+    elif not isinstance(target, ast.Name):
         return False
-    name = statement.targets[0].id
     return any(
         isinstance(node, ast.Attribute)
         and node.attr in ("numpy", "__array__")
-        and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.value))
-        for node in own_nodes(step.scope.node)
+        and any(_same_name(n, target) for n in ast.walk(node.value))
+        for node in nodes
     )
+
+
+def _same_name(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
+    if isinstance(target, ast.Name):
+        return isinstance(node, ast.Name) and node.id == target.id
+    return isinstance(node, ast.Attribute) and node.attr == target.attr
 
 
 def _brought_back(evidence: Evidence, step: Step) -> Mend | None:
@@ -124,6 +137,8 @@ def _mend(evidence: Evidence, call: ast.Call, step: Step) -> Mend:
     source = step.scope.source
     assert isinstance(call.func, ast.Attribute)
     receiver = evidence.inference.device(call.func.value, step.scope)
+    if receiver is None and in_hook(call.func.value, step.scope) and all_on(evidence.scopes, evidence.wanted):
+        receiver = evidence.wanted
     anchor = best_anchor(evidence, step.scope, call)
     target = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
     alone = len(call.args) + len(call.keywords) <= 1

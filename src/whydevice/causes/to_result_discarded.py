@@ -50,7 +50,7 @@ def find(evidence: Evidence) -> Finding | None:
                 return _finding(evidence, Step(step.kind, step.node, scope), statement)
             lost = next(lost_moves(evidence, scope, names), None)
             if lost is not None:
-                return _in_loop(evidence, scope, lost)
+                return _in_loop(evidence, scope, lost, step)
     return None
 
 
@@ -62,7 +62,7 @@ def _names(step: Step) -> list[tuple[Scope, set[str]]]:
     return [(step.scope, {step.name or text, text} - {""})]
 
 
-def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove) -> Finding | None:
+def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove, step: Step) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None:
         return None
@@ -70,7 +70,7 @@ def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove) -> Finding | None
     if isinstance(lost.statement, ast.Assign):
         note = f"binds `{lost.item}` to the copy; `{ast.unparse(lost.over)}` stays as it was"
     finding = Finding(
-        headline=f"`{wrong.expression}` is still on {evidence.wrong_device}: a loop moves a copy of it, and does not keep the copy",
+        headline=f"`{wrong.expression}` is still on {evidence.wrong_device}: {_copied(evidence, step)}",
         culprit=wrong.expression,
         root_node=lost.statement,
         root_scope=scope,
@@ -86,6 +86,20 @@ def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove) -> Finding | None
         together(evidence, mend)
         finding.mends.append(mend)
     return finding
+
+
+def _copied(evidence: Evidence, step: Step) -> str:
+    """What the loop moves, and does not keep: a copy of the value itself, or of what it was made of."""
+    way = evidence.steps[: evidence.steps.index(step)]
+    made = any(
+        isinstance(s.node, ast.BinOp | ast.Call)
+        and not (isinstance(s.node, ast.Call) and evidence.inference.call_kind(s.node, s.scope)[0] == "other")
+        for s in way
+        if s.kind in ("use", "assign", "return", "parameter")
+    )
+    if made:
+        return "a loop moves copies of what it was made of, and does not keep them"
+    return "a loop moves a copy of it, and does not keep the copy"
 
 
 def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:

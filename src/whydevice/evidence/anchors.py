@@ -9,7 +9,9 @@ from itertools import islice
 from typing import Any
 
 from . import values
+from .attributes import builds, setters
 from .evaluate import Unknown, evaluate
+from .hooked import registered
 from .infer import Inference, canonical
 from .passive import shown_key
 from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
@@ -144,7 +146,35 @@ def _of_name(
         return []
     if kind == "local" and values.is_module(value) and _moved_later(name, scope, at):
         return []
-    return _of_value(name, value, wanted, local_rank, scope, at)
+    return [
+        anchor
+        for anchor in _of_value(name, value, wanted, local_rank, scope, at)
+        if not _set_later(anchor, name, value, scope, at, inference)
+    ]
+
+
+def _set_later(
+    anchor: Anchor, name: str, owner: Any, scope: Scope, at: ast.AST, inference: Inference
+) -> bool:
+    """Whether an anchor reads an attribute that an object may not have had yet, or not this one, when a line ran:
+    a method that does not build the object set it, after the line or who knows when."""
+    found = re.search(rf"(?<![\w.]){re.escape(name)}\.(\w+)", anchor.text)
+    if found is None or values.is_tensor(owner) or found.group(1) in ("parameters", "buffers"):
+        return False
+    later = [(a.method, a.source) for a in setters(owner, found.group(1), inference.sources) if a.method]
+    if scope.frame is None or not later:
+        return bool(later)
+    names = {method.name for method, _ in later if method is not scope.node}
+    if any(registered(method, source) for method, source in later):
+        return True
+    end = position(scope.live.node) if scope.live is not None and scope.live.node is not None else None
+    return end is not None and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in names
+        and position(at) <= position(node) <= end
+        for node in own_nodes(scope.node)
+    )
 
 
 def _weight_read(name: str, scope: Scope) -> str:
@@ -252,7 +282,7 @@ def _short(path: str) -> bool:
 
 
 def _constructing(scope: Scope) -> bool:
-    return scope.function in ("__init__", "__post_init__", "__new__", "setup")
+    return builds(scope.function)
 
 
 def _set_before(receiver: str, attr: str, scope: Scope, at: ast.AST) -> bool:

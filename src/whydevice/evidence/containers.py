@@ -11,7 +11,17 @@ from .calls import enter, returned
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import same_scalar
-from .scopes import MISSING, Argument, Scope, bindings_of, dotted, own_nodes, reaching
+from .scopes import (
+    MISSING,
+    Argument,
+    Binding,
+    Scope,
+    bindings_of,
+    comprehension_binding,
+    dotted,
+    own_nodes,
+    reaching,
+)
 from .steps import Step, return_step
 
 if TYPE_CHECKING:
@@ -171,6 +181,11 @@ def _call_items(
 def _name_items(
     tracer: Tracer, node: ast.Name, scope: Scope, steps: list[Step], key: object, path: tuple[int, ...]
 ) -> None:
+    inner = comprehension_binding(scope.source, node, node.id)
+    if inner is not None and inner.value is not None:
+        steps.append(Step("loop", inner.value, scope, node.id, inner.stmt, path=inner.path))
+        tracer.iterate(inner.value, scope, steps, (*inner.path, *_key_path(key), *path))
+        return
     if follow_additions(tracer, node.id, scope, node, steps, key, path):
         return
     found = bindings_of(scope.node).get(node.id)
@@ -193,13 +208,26 @@ def _name_items(
         steps.append(Step("unknown", node, scope, node.id))
         return
     outer_scope, bound = outer
-    if isinstance(bound, Argument):
+    if type(bound) is Argument:
         _argument_items(tracer, bound, node.id, outer_scope, steps, key, path)
-        return
+    elif type(bound) is Binding:
+        _outer_items(tracer, bound, node, outer_scope, steps, key, path)
+
+
+def _outer_items(
+    tracer: Tracer,
+    bound: Binding,
+    node: ast.Name,
+    outer_scope: Scope,
+    steps: list[Step],
+    key: object,
+    path: tuple[int, ...],
+) -> None:
+    """The items of what a name of an enclosing function or of the module is bound to."""
     if follow_additions(tracer, node.id, outer_scope, None, steps, key, path):
         return
     if bound.value is None:
-        steps.append(Step("unknown", node, scope, node.id))
+        steps.append(Step("unknown", node, outer_scope, node.id))
         return
     steps.append(Step("assign", bound.value, outer_scope, node.id, bound.stmt))
     if bound.kind == "loop":
