@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ..source import EditError
 from . import values
 from .after import UNCHANGED, After
 from .evaluate import try_evaluate
@@ -29,11 +30,23 @@ def parted(after: After, scopes: Sequence[Scope]) -> tuple[str, ...]:
         if statement is None or scope.source.path not in after.new:
             continue
         for operation in ast.walk(statement):
-            if isinstance(operation, ast.expr) and after.within(operation, scope) == set(after.edits):
+            # The call that failed may want its operands apart: it is judged for itself.
+            if (
+                isinstance(operation, ast.expr)
+                and operation is not node
+                and _all_edits_in(operation, after, scope)
+            ):
                 left = _left(operation, after, scope)
                 if left:
                     return left
     return ()
+
+
+def _all_edits_in(node: ast.expr, after: After, scope: Scope) -> bool:
+    try:
+        return after.within(node, scope) == set(after.edits)
+    except EditError:
+        return False  # inside an f-string, where Python 3.11 gives no places
 
 
 def _left(operation: ast.expr, after: After, scope: Scope) -> tuple[str, ...]:
