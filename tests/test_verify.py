@@ -43,6 +43,28 @@ class Net(nn.Module):
 net = Net().to(device)
 net(torch.ones(2, 3, device=device))
 """
+STAGED = """\
+class Grid:
+    def lay_out(self, n):
+        steps = torch.linspace(0, 1, n)
+        self.steps = steps
+
+class Base(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.parts(n)
+
+class Net(Grid, Base):
+    def parts(self, n):
+        self.fc = nn.Linear(n, n)
+        self.lay_out(n)
+    def forward(self, x):
+        return self.fc(x) * self.steps
+net = Net(3).to(device)
+net(torch.ones(2, 3, device=device))
+"""
+STAGED_THERE = STAGED.replace("nn.Linear(n, n)", "nn.Linear(n, n, device=device)")
+RESTARTED = STAGED.replace("net(torch", "net.lay_out(3)\nnet(torch")
 CALL = """\
 def add(a, b):
     return a + b
@@ -173,6 +195,13 @@ CASES = [
     ("loop", LOOP, "    out", "    x, y = x.to(device), y.to(device)\n    out", True),
     ("loop, the other", LOOP, "    out", "    y = y.to(device)\n    out", None),
     ("buffer", CLASS, "self.scale = torch.ones(3)", "self.register_buffer('scale', torch.ones(3))", True),
+    ("the module's own device, before its move", CLASS, "ones(3)\n", "ones(3, device=self.fc.weight.device)\n", False),
+    ("the same in what builds it", STAGED, "n)\n        self.steps", "n, device=self.fc.weight.device)\n        self.steps", False),
+    ("moved by that", STAGED, "= steps", "= steps.to(self.fc.weight.device)", False),
+    ("built on the device", STAGED_THERE, "n)\n        self.steps", "n, device=self.fc.weight.device)\n        self.steps", True),
+    ("again after the move", RESTARTED, "n)\n        self.steps", "n, device=self.fc.weight.device)\n        self.steps", True),
+    ("buffer in what builds it", STAGED, "self.steps = steps", "self.register_buffer('steps', steps)", True),
+    ("buffer, made anew after the move", RESTARTED, "self.steps = steps", "self.register_buffer('steps', steps)", None),
     ("other buffer", CLASS, "self.scale = ", "self.register_buffer('other', torch.ones(3))\n        self.scale = ", None),
     ("argument", CALL, "torch.ones(3))", "torch.ones(3).to(device))", True),
     ("argument, the other", CALL, "torch.ones(3, device=device), ", "torch.ones(3, device=device).cuda(), ", False),

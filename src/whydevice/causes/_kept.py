@@ -112,26 +112,21 @@ def _base(node: ast.expr) -> str:
     return ast.unparse(here)
 
 
-def silent_copies(evidence: Evidence, kept: Step) -> list[Write]:
-    """The writes that copied from the wanted device into the kept tensor, those that are proven first."""
+def silent_copies(evidence: Evidence, kept: Step) -> Iterator[Write]:
+    """The writes that are known to have copied from the wanted device into the kept tensor."""
     names = names_of(kept)
     scopes = [kept.scope]
     if kept.kind == "attribute":
         names += [f"self.{kept.name}"]
         scopes += list(method_scopes(evidence, kept.owner))
-    proven, maybe = [], []
     seen: set[int] = set()
     for scope in [*scopes, *evidence.tracer.live]:
         for write in writes(evidence, scope, names if scope in scopes else _held_as(scope, evidence)):
             if id(write.node) in seen or write.kind == "inplace":
                 continue
             seen.add(id(write.node))
-            device = evidence.inference.device(write.value, write.scope)
-            if device == evidence.wanted:
-                proven.append(write)
-            elif device is None:
-                maybe.append(write)
-    return proven or maybe
+            if evidence.inference.device(write.value, write.scope) == evidence.wanted:
+                yield write
 
 
 def _held_as(scope: Scope, evidence: Evidence) -> list[str]:

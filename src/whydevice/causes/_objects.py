@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import edits
 from ..evidence import attributes, values
+from ..evidence.building import setters
 from ..evidence.collect import Evidence
 from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.steps import Step
@@ -30,7 +31,7 @@ def after_construction(evidence: Evidence, step: Step) -> Mend | None:
     ]
     if not 0 < len(names) <= MOST_MOVED:
         return None
-    if any(attributes.setters(step.owner, name, evidence.sources) for name in names):
+    if any(setters(step.owner, name, evidence.sources) for name in names):
         return None  # not there yet, or set again
     for name, statement, scope in [*_locals(evidence, step.owner), *_attributes(evidence, step.owner)]:
         below = Step("assign", statement.value, scope, name, statement)

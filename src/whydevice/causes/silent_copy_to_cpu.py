@@ -24,7 +24,6 @@ moved at its use instead.
 
 from __future__ import annotations
 
-from ..evidence import values
 from ..evidence.collect import Evidence
 from ._finding import Finding
 from ._kept import add_kept_mend, made_at, silent_copies
@@ -40,23 +39,19 @@ def find(evidence: Evidence) -> Finding | None:
     if wrong is None or made is None or evidence.wanted == "cpu" or wrong.leaf.is_module:
         return None
     root, kept = made
-    found = silent_copies(evidence, kept)
-    if not found:
-        return None
-    proven = evidence.inference.device(found[0].value, found[0].scope) == evidence.wanted
-    if not proven and values.is_module(kept.owner):
+    copied = next(silent_copies(evidence, kept), None)
+    if copied is None:
         return None
     note = f"made here without device=, so on {wrong.device}"
     finding = Finding(
-        certainty="certain" if wrong.proven and proven else "likely",
+        certainty="certain" if wrong.proven else "likely",
         root_node=root.node,
         root_scope=root.scope,
         root_note=note,
+        trail=[
+            (root.node, root.scope, note),
+            (copied.node, copied.scope, f"copied into it from {evidence.wanted}, silently"),
+        ],
     )
-    if proven:
-        finding.trail.append((root.node, root.scope, note))
-        finding.trail.append(
-            (found[0].node, found[0].scope, f"copied into it from {evidence.wanted}, silently")
-        )
     add_kept_mend(evidence, finding, root, kept)
     return finding

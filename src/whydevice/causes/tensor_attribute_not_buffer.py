@@ -26,6 +26,7 @@ from typing import Any
 
 from .. import edits
 from ..evidence import attributes, values
+from ..evidence.building import built_by
 from ..evidence.collect import Evidence
 from ..evidence.libraries import is_library
 from ..evidence.passive import exactly
@@ -80,18 +81,9 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _while_constructed(evidence: Evidence, step: Step) -> bool:
-    """Whether the attribute is assigned in `__init__`, or in a method that an `__init__` of the object calls."""
+    """Whether the attribute is assigned while its module is built, so that a move that comes later reaches a buffer."""
     method = step.extra.get("method")
-    if method in ("__init__", "__post_init__", None):
-        return True
-    for cls in attributes.classes(step.owner):
-        found = attributes.class_source(cls, evidence.sources)
-        for member in found[1].body if found is not None else []:
-            if isinstance(member, ast.FunctionDef) and member.name == "__init__" and member.args.args:
-                called = f"{member.args.args[0].arg}.{method}"
-                if any(isinstance(n, ast.Call) and ast.unparse(n.func) == called for n in ast.walk(member)):
-                    return True
-    return False
+    return method is None or built_by(step.owner, method, evidence.sources)
 
 
 def _to_buffer(step: Step, names: tuple[str, ...]) -> tuple[Edit, ...]:

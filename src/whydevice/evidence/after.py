@@ -16,6 +16,7 @@ from ..source import EditError, Source
 from ..source.nodes import first_line
 from ..types import Edit
 from . import values
+from .building import asks_unmoved, while_built
 from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference, keyword
 from .moveless import refuse
@@ -58,9 +59,7 @@ class After:
     ) -> None:
         self.edits, self.old, self.new, self.inference = edits, old, new, inference
         self.modules, self.scopes = modules, scopes
-        self.whole = (
-            False  # whether nothing but the value itself is between the last edit that was found and its use
-        )
+        self.whole = False  # whether nothing but the value is between the last edit found and its use
         self._named = False  # whether the last expression that was inferred names its device itself
 
     def device(self, steps: Sequence[Step], wanted: str) -> str | None:
@@ -141,7 +140,8 @@ class After:
 
     def _at(self, step: Step, wanted: str, use: Step, following: Sequence[Step]) -> str | None:
         if step.kind == "attribute" and self._registered(step):
-            return wanted if self._moved(step.owner, wanted) else None
+            built = while_built(step.scope, self.inference.sources)
+            return wanted if built and self._moved(step.owner, wanted) else None
         if not isinstance(step.node, ast.expr):
             return UNCHANGED
         name = dotted(step.node)
@@ -337,9 +337,13 @@ class After:
         moved = (
             isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in MOVES
         )
-        self._named = moved or (isinstance(made, ast.Call) and keyword(made, "device") is not None)
+        target = keyword(made, "device") if isinstance(made, ast.Call) else None
+        self._named = moved or target is not None
         if moved and isinstance(made, ast.Call):
-            target = keyword(made, "device") or (made.args[0] if made.args else None)
+            target = target or (made.args[0] if made.args else None)
+        if asks_unmoved(target, scope, self.inference.sources):
+            return self.inference.default_device()
+        if moved and isinstance(made, ast.Call):
             if target is not None and try_evaluate(target, scope) is MISSING:
                 if self.inference.device_named(target, scope) is None:
                     other = self.inference.device(target, scope)

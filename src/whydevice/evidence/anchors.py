@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 from . import values
-from .attributes import builds, setters
+from .attributes import builds
+from .building import setters, while_built
 from .evaluate import Unknown, evaluate
 from .hooked import registered
 from .infer import Inference, canonical
@@ -148,7 +149,7 @@ def _of_name(
         return []
     return [
         anchor
-        for anchor in _of_value(name, value, wanted, local_rank, scope, at)
+        for anchor in _of_value(name, value, wanted, local_rank, scope, at, inference)
         if not _set_later(anchor, name, value, scope, at, inference)
     ]
 
@@ -185,13 +186,15 @@ def _weight_read(name: str, scope: Scope) -> str:
     return f"{name}.weight" if any(n.value.id == name and n.attr == "weight" for n in read) else ""  # type: ignore[attr-defined]
 
 
-def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: ast.AST) -> list[Anchor]:
+def _of_value(
+    text: str, value: Any, wanted: str, rank: int, scope: Scope, at: ast.AST, inference: Inference
+) -> list[Anchor]:
     if _is_device(text, value) and canonical(value) == wanted:
         return [Anchor(text, NAMED)]
     if values.is_tensor(value):
         return [Anchor(f"{text}.device", rank, text)] if values.device_of(value) == wanted else []
     if values.is_module(value):
-        return _of_module(text, value, wanted, rank, scope, at)
+        return _of_module(text, value, wanted, rank, scope, inference)
     if values.is_container(value):
         if text in filled_in(scope.node):
             return []  # at this place it may be empty still
@@ -228,9 +231,11 @@ def _of_value(text: str, value: Any, wanted: str, rank: int, scope: Scope, at: a
     return found
 
 
-def _of_module(text: str, module: Any, wanted: str, rank: int, scope: Scope, at: ast.AST) -> list[Anchor]:
+def _of_module(
+    text: str, module: Any, wanted: str, rank: int, scope: Scope, inference: Inference
+) -> list[Anchor]:
     is_receiver = bool(scope.parameters()) and scope.parameters()[0].arg == text
-    if is_receiver and _constructing(scope):
+    if is_receiver and (_constructing(scope) or while_built(scope, inference.sources)):
         return []  # while it is constructed, its parameters are where they were made
     found = []
     own = values.instance_dict(module)
@@ -327,7 +332,7 @@ def _of_globals(scope: Scope, at: ast.AST, wanted: str, inference: Inference) ->
         elif scope.frame is None or _constructing(scope):
             continue  # what a script has now may not have been there when the object was made
         elif not values.is_module(value) and not values.is_tensor(value):
-            for anchor in _of_value(name, value, wanted, GLOBAL, scope, at)[:1]:
+            for anchor in _of_value(name, value, wanted, GLOBAL, scope, at, inference)[:1]:
                 if anchor.rank == OWN_DEVICE:
                     found.append(Anchor(anchor.text, GLOBAL_DEVICE))
         elif values.is_module(value) and values.module_device(value) == wanted:

@@ -102,13 +102,6 @@ def builds(function: str | None) -> bool:
     return function in ("__init__", "__post_init__", "__new__", "setup")
 
 
-def setters(owner: Any, name: str, sources: Sources) -> list[Assignment]:
-    """The methods other than those that build the object that give an attribute a value: it may not be there before."""
-    return [
-        a for a in assignments(owner, name, sources) if a.method is not None and not builds(a.method.name)
-    ]
-
-
 def _exact(found: list[Assignment]) -> list[Assignment]:
     """Those under the name itself; where there are none, those under a name that only the run knew."""
     return [a for a in found if not a.guessed] or found

@@ -24,6 +24,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._files: dict[str, Source | None] = {}
+        self.builders: dict[type, set[str]] = {}  # see building.py
 
     def release(self) -> None:
         """Let go of all that was live, so that frames and tensors die with the error and not at some later gc."""
@@ -34,7 +35,11 @@ class Sources:
                 for scope in source.scopes:
                     scope.release()
                 source.scopes = []
-        self._files = {}
+        self._files, self.builders = {}, {}
+
+    def users(self) -> list[Source]:
+        """The files of the user's own that were read so far."""
+        return [source for path, source in self._files.items() if source is not None and not is_library(path)]
 
     def get(self, path: str, module_globals: dict[str, object] | None = None) -> Source | None:
         """The file, or None when its text cannot be had or is no Python."""
