@@ -193,7 +193,8 @@ class Check:
             m for f in self.frames.frames for m in f.f_locals.values() if isinstance(m, torch.nn.Module)
         ]
         whole = [m for m in around if any(part is module for part in m.modules())]
-        if all(type(m) is not made[0] for owner in (module, *whole) for m in owner.modules()):
+        parts = [type(m) for owner in (module, *whole) for m in owner.modules()]
+        if not any(issubclass(kind, made[0]) or issubclass(made[0], kind) for kind in parts):
             self.broken.append(f"`{marked}` makes no {type(module).__name__}")
 
     def _sentence(self, text: str) -> None:

@@ -125,6 +125,18 @@ STYLES = {
         "Smoother(3).run([torch.ones(3).cuda()])\n",
         ["        level = torch.zeros(3, device=rows[0].device)"],
     ),
+    "what a returned dict holds": (
+        "def build(n):\n    layers = {'act': nn.Tanh(), 'out': nn.LazyLinear(n)}\n    layers['out'](torch.ones(2, 3))\n"
+        "    return layers\ndef run(layers, name, x):\n    return layers[name](x)\ndevice = 'cuda'\nlayers = build(2)\n"
+        "run(layers, 'out', torch.ones(2, 3, device=device))\n",
+        ["layers = {name: module.to(device) for name, module in build(2).items()}"],
+    ),
+    "where it is made, as the dict holds other things": (
+        "def build(n, device):\n    return {'act': (nn.Tanh(), 1), 'out': (nn.Linear(3, n), 2)}\n"
+        "def run(table, x):\n    for layer, factor in table.values():\n        x = layer(x) * factor\n"
+        "run(build(2, 'cuda'), torch.ones(2, 3, device='cuda'))\n",
+        ["    return {'act': (nn.Tanh(), 1), 'out': (nn.Linear(3, n).to(device), 2)}"],
+    ),
 }  # fmt: skip
 
 WRAPPED = """\

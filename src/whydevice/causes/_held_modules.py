@@ -11,6 +11,7 @@ from ..evidence.anchors import LITERAL
 from ..evidence.collect import Evidence
 from ..evidence.moveless import has_move, moveless
 from ..evidence.passive import exactly
+from ..evidence.scopes import own_nodes
 from ..evidence.steps import Step
 from ._finding import Mend
 from ._moves import best_anchor, bound_now, move_text
@@ -34,7 +35,7 @@ def held_mend(evidence: Evidence, built: Step | None, step: Step, text: str) -> 
 
 def _where_made(evidence: Evidence, built: Step | None) -> tuple[Mend, bool] | None:
     """(the move at the construction, whether its device is written as a string there)."""
-    if built is None or not built.editable or not isinstance(built.node, ast.expr):
+    if built is None or not built.editable or not isinstance(built.node, ast.expr) or _called_there(built):
         return None
     text = move_text(evidence, built.scope, built.node)
     if text is None:
@@ -42,6 +43,24 @@ def _where_made(evidence: Evidence, built: Step | None) -> tuple[Mend, bool] | N
     anchor = best_anchor(evidence, built.scope, built.node)
     made = edits.append_method(built.scope.source, built.node, text)
     return Mend("move it where it is made", made, built.node, built.scope), _literal(anchor)
+
+
+def _called_there(built: Step) -> bool:
+    """Whether the function that makes the module also calls what it binds it to: with an input of that place."""
+    statement = built.scope.source.statement(built.node)
+    names = {
+        target.id
+        for t in getattr(statement, "targets", ())
+        for target in ast.walk(t)
+        if isinstance(target, ast.Name)
+    }
+    for node in own_nodes(built.scope.node):
+        held = node.func if isinstance(node, ast.Call) else None
+        while isinstance(held, ast.Subscript):
+            held = held.value
+        if isinstance(held, ast.Name) and held.id in names:
+            return True
+    return False
 
 
 def _literal(anchor: Any) -> bool:

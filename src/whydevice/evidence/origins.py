@@ -113,7 +113,8 @@ class Tracer:
         torch = values.torch()
         if not values.is_class(made) or torch is None or not issubclass(made, torch.nn.Module):
             return False
-        return type(self.sought) is not made
+        kind = type(self.sought)  # of a parametrized or lazy module, a class that was derived or is the base
+        return not (issubclass(kind, made) or issubclass(made, kind))
 
     def choose(self, nodes: list[ast.expr], whole: ast.AST, scope: Scope, steps: list[Step]) -> None:
         """Go on with the operand that is on the wrong device; a 0-dim one may be legal, so it comes last."""

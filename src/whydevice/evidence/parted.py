@@ -19,7 +19,15 @@ from .scopes import MISSING, Scope
 from .vocabulary import MOVES, PLAIN_RESULTS
 
 _OF_TORCH = "torch.nn.modules."
-_TAKE_ANY = MOVES | PLAIN_RESULTS | {"copy_", "set_", "type_as"}
+# They read the other tensor's shape or dtype only, copy, or want an argument on the CPU.
+_TAKE_ANY = (
+    MOVES
+    | PLAIN_RESULTS
+    | frozenset(
+        """copy_ set_ type_as view_as expand_as reshape_as broadcast_tensors is_same_size result_type is_tensor save
+        index_put index_put_ tensor_split new_tensor meshgrid""".split()
+    )
+)
 
 
 def parted(after: After, scopes: Sequence[Scope]) -> tuple[str, ...]:
