@@ -137,6 +137,13 @@ STYLES = {
         "run(build(2, 'cuda'), torch.ones(2, 3, device='cuda'))\n",
         ["    return {'act': (nn.Tanh(), 1), 'out': (nn.Linear(3, n).to(device), 2)}"],
     ),
+    "without the parentheses of a test that goes": (
+        "KEYS = ('ids',)\ndef stage(batch, device):\n"
+        "    return {k: (v.to(device) if k in KEYS else v) for k, v in batch.items()}\n"
+        "emb = nn.Embedding(4, 2).cuda()\nbatch = stage({'ids': torch.tensor([1, 2]), 'mask': torch.ones(2, 1)}, 'cuda')\n"
+        "emb(batch['ids']) * batch['mask']\n",
+        ["    return {k: v.to(device) for k, v in batch.items()}"],
+    ),
 }  # fmt: skip
 
 WRAPPED = """\

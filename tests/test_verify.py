@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from whydevice import messages
-from whydevice.edits import plan
+from whydevice.edits import EditError, plan
 from whydevice.evidence.collect import collect
 from whydevice.explain import explain
 from whydevice.propose import judged
@@ -282,6 +282,32 @@ def test_what_would_still_fail_is_mended_by_the_same_fix(tmp_path: Path) -> None
         mended = plan(fix.edits)[str(path)]
         assert "x = x.to(device)" in mended
         exec(compile(mended, str(path), "exec"), {"__name__": "__main__"})
+
+
+LISTED_BY = """\
+def parts(n):
+    found = []
+    for _ in range(n):
+        found.append(torch.ones(3))
+    return found
+w = torch.ones(3, device=device)
+rows = parts(2)
+y = rows[0] + w
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (HELD, "{'t': t}", "{'t': t}.to(device)"),
+        (HELD, "box['t'] + w", "box.to(device)['t'] + w"),
+        (LISTED_BY, "parts(2)", "parts(2).to(device)"),
+        (LISTED_BY, "return found", "return found.cuda()"),
+    ],
+)
+def test_what_has_no_move_is_not_moved(text: str, old: str, new: str, tmp_path: Path) -> None:
+    with pytest.raises(EditError, match=r"has no `\.(to|cuda)\(\)`"):
+        verdict(tmp_path, text, old, new)
 
 
 def test_one_of_two_is_not_proven_enough(tmp_path: Path) -> None:

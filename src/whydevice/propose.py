@@ -18,6 +18,7 @@ from .evidence import values
 from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.libraries import is_library
+from .evidence.moveless import refuse_edits
 from .evidence.operands import Leaf
 from .evidence.parted import parted
 from .evidence.passive import (
@@ -106,6 +107,7 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
         return Verdict(None)
     modules = [s.receiver for s in evidence.scopes if values.is_module(s.receiver)]
     after = After(made, sources, new, evidence.inference, modules, evidence.scopes)
+    refuse_edits(after, evidence.scopes)
     apart = parted(after, evidence.scopes)
     if apart:
         return Verdict(False, parted=apart)

@@ -31,17 +31,30 @@ def after_construction(evidence: Evidence, step: Step) -> Mend | None:
     ]
     if not 0 < len(names) <= MOST_MOVED:
         return None
-    if any(setters(step.owner, name, evidence.sources) for name in names):
-        return None  # not there yet, or set again
     for name, statement, scope in [*_locals(evidence, step.owner), *_attributes(evidence, step.owner)]:
         below = Step("assign", statement.value, scope, name, statement)
         text = move_text(evidence, scope, statement)
         if text is None or not below.editable:
             continue
+        if not all(_there(evidence, step.owner, each, statement) for each in names):
+            continue
         lines = "\n".join(f"{name}.{each} = {name}.{each}{text}" for each in names)
         made = edits.insert_after(scope.source, statement, lines)
         return Mend("move its tensors where it is made", made, statement, scope)
     return None
+
+
+def _there(evidence: Evidence, owner: Any, name: str, statement: ast.Assign) -> bool:
+    """Whether the object has the attribute once the statement that makes it has run: `scaler = Scaler().fit(x)`."""
+    later = setters(owner, name, evidence.sources)
+    called = [n.func for n in ast.walk(statement) if isinstance(n, ast.Call)]
+    named = {func.attr for func in called if isinstance(func, ast.Attribute)}
+    if not later or any(place.method is not None and place.method.name in named for place in later):
+        return True
+    return any(
+        place.method is not None and place not in later and not isinstance(place.node, ast.Constant)
+        for place in attributes.assignments(owner, name, evidence.sources)
+    )
 
 
 def _locals(evidence: Evidence, owner: Any) -> Iterator[tuple[str, ast.Assign, Scope]]:

@@ -21,6 +21,7 @@ from ..evidence.passive import exactly, same_scalar, type_name
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.until import until
 from ..evidence.ways import Gap, Link, parts, way_to
+from ..source import Source
 from ._finding import Mend
 from ._moves import moved_whole, text_of_move
 
@@ -162,8 +163,18 @@ def _condition(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
                 if "torch" in gap.scope.globals and names
                 else ()
             )
-        return edits.replace_node(source, gap.node, source.segment(moved)) if plain else ()
+        return _replaced(source, gap.node, source.segment(moved)) if plain else ()
     return edits.replace_node(source, gap.node.test, test) if "torch" in gap.scope.globals else ()
+
+
+def _replaced(source: Source, node: ast.expr, text: str) -> tuple[Any, ...]:
+    """A conditional expression replaced by one of its arms, with the parentheses that only it needed."""
+    start, end = source.span(node)
+    before, after = source.text[:start].rstrip(" "), source.text[end:].lstrip(" ")
+    own = isinstance(source.parent(node), ast.DictComp | ast.ListComp | ast.Dict | ast.Assign | ast.Return)
+    if own and before.endswith("(") and after.startswith(")"):
+        return (source.edit(len(before) - 1, len(source.text) - len(after) + 1, text),)
+    return edits.replace_node(source, node, text)
 
 
 def _asks_for_tensor(test: ast.expr) -> bool:

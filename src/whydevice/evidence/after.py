@@ -125,9 +125,7 @@ class After:
 
     def untouched(self, steps: Sequence[Step]) -> bool:
         """Whether no edit can have to do with a value: they only put text in, and none of its names is in that text.
-
-        Of what comes out of an object or a module that is not known: an edit may change those elsewhere.
-        """
+        Of what comes out of an object or a module that is not known: an edit may change those elsewhere."""
         if any(step.kind not in _PLAIN for step in steps):
             return False
         words = set()
@@ -170,9 +168,7 @@ class After:
     def _with_its_module(self, owner: Any, wanted: str) -> bool:
         """Whether an edit moves a module, with all that it was built with, of which this one is a part."""
         for edit in self.edits:
-            source = self.old[edit.file]
-            begin = self._offset(source, source.offset(edit.line, edit.column), after=False)
-            for module, call, scope in moved(edit, begin, self.new[edit.file], self.scopes):
+            for module, call, scope in moved(edit, self.begin(edit), self.new[edit.file], self.scopes):
                 if any(part is owner for _, part in values.submodules(module)):
                     at = scope.source.statement_at(scope.source.tree_at(edit.line), edit.line)
                     return at is not None and self._infer(call, scope, at) == wanted
@@ -320,8 +316,6 @@ class After:
             value = value.elts[index]
         return self._infer(value, scope, at) if isinstance(value, ast.expr) else None
 
-    # Common
-
     def _infer(self, node: ast.expr, scope: Scope, at: ast.AST) -> str | None:
         """The device of an expression of the edited text, read as if it stood at a place of the old one."""
         made = copy.deepcopy(node)
@@ -377,6 +371,12 @@ class After:
             if end < offset or (end == offset and (after or start < end)):
                 moved += len(edit.text) - (end - start)
         return moved
+
+    def begin(self, edit: Edit) -> int:
+        """Where an edit's text starts in the edited text."""
+        return self._offset(
+            self.old[edit.file], self.old[edit.file].offset(edit.line, edit.column), after=False
+        )
 
     def _line(self, path: str, line: int) -> int:
         source = self.old[path]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..source import EditError
+from ..source import EditError, Source
 from . import values
 from .calls import enter, returned
 from .evaluate import try_evaluate
@@ -13,6 +14,7 @@ from .scopes import MISSING, Scope, bindings_of, reaching
 from .vocabulary import MOVES
 
 if TYPE_CHECKING:
+    from .after import After
     from .sources import Sources
 
 # Expressions whose value has no `.to()`.
@@ -55,6 +57,38 @@ def refuse(node: ast.expr, scope: Scope, sources: Sources) -> None:
     func = node.func if isinstance(node, ast.Call) else None
     if isinstance(func, ast.Attribute) and func.attr in MOVES and moveless(func.value, scope, sources):
         raise EditError(f"`{ast.unparse(func.value)}` has no `.{func.attr}()`")
+
+
+def refuse_edits(after: After, scopes: Sequence[Scope]) -> None:
+    """Raise EditError where an edit puts a move behind an expression of the old text that is known to have none."""
+    for edit in after.edits:
+        if not any(f".{word}(" in edit.text for word in MOVES):
+            continue
+        begin, new, source = after.begin(edit), after.new[edit.file], after.old[edit.file]
+        end = source.offset(edit.line, edit.column)
+        for call in ast.walk(new.tree_at(new.line_at(begin))):
+            func = call.func if isinstance(call, ast.Call) else None
+            if not isinstance(func, ast.Attribute) or func.attr not in MOVES or new.end(func.value) != begin:
+                continue
+            text = ast.dump(func.value)
+            for node in ast.walk(source.tree_at(edit.line)):
+                if isinstance(node, ast.expr) and source.end(node) == end and ast.dump(node) == text:
+                    _refuse_at(node, source, scopes, after.inference.sources)
+
+
+def _refuse_at(node: ast.expr, source: Source, scopes: Sequence[Scope], sources: Sources) -> None:
+    function = source.scope(node)
+    own = [scope for scope in scopes if scope.source is source]
+    live = next((scope for scope in own if scope.node is function), None)
+    if live is None and own and function is not None:
+        live = Scope(source, function, own[0].globals)
+    if live is None:
+        return
+    if isinstance(node, ast.Name):
+        if len(bindings_of(live.node).get(node.id, [])) + live.is_parameter(node.id) > 1:
+            return  # it may have held something else there
+    if moveless(node, live, sources):
+        raise EditError(f"`{source.one_line(node)}` has no `.to()`")
 
 
 def _gives_none(node: ast.Call, scope: Scope, sources: Sources, depth: int) -> bool:
