@@ -7,7 +7,7 @@ import ast
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import MISSING, Scope, own_nodes
+from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position, reaching
 from ..evidence.steps import Step
 from ._batches import container_move, loader_mend, moves_of, unpacking_mend
 from ._factories import cached, factory_mend, usable
@@ -33,6 +33,9 @@ def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
     default = next((s for s in steps if s.kind == "parameter" and s.extra.get("default")), None)
     if default is not None:
         return _in_body(evidence, default)
+    forgotten = beside_fields(evidence, steps[0])
+    if forgotten is not None:
+        return forgotten
     root = steps[-1]
     in_function = root.kind == "factory" and not isinstance(root.scope.node, ast.Module)
     order = (_at_root, _beside_siblings, _outward) if in_function else (_beside_siblings, _at_root, _outward)
@@ -53,6 +56,42 @@ def _in_body(evidence: Evidence, step: Step) -> Mend | None:
         return None
     made = edits.insert_at_suite_start(scope.source, scope.node, f"{step.name} = {step.name}{text}")
     return Mend("move the default where it is used", made, step.node, scope)
+
+
+def beside_fields(evidence: Evidence, use: Step) -> Mend | None:
+    """Where the other fields of the same object are moved one by one (`obs = batch.obs.to(device)`): likewise."""
+    base = _holder(use.node)
+    if base is None or not use.editable:
+        return None
+    held, source = use.scope.locals.get(base, MISSING), use.scope.source
+    if held is MISSING or held is use.scope.receiver or values.is_module(held) or values.is_tensor(held):
+        return None
+    bound = bindings_of(use.scope.node).get(base, [])
+    for call in moves_in(own_nodes(use.scope.node)):
+        field = call.func.value  # type: ignore[attr-defined]
+        if _holder(field) != base or position(call) > position(use.node):
+            continue
+        if reaching(source, bound, call) is not reaching(source, bound, use.node):
+            continue  # of another object by the same name
+        if is_move_to(call, use.scope, evidence.wanted or "", evidence.inference):
+            mend = appended(use, text_of_move(call, use.scope), beside(call))
+            if mend is not None:
+                mend.note = f"not moved, as line {call.lineno} moves `{source.one_line(field)}`"
+            return mend
+    return None
+
+
+def _holder(node: ast.AST) -> str | None:
+    """`batch` of `batch.obs` and `batch["obs"]`."""
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.value, ast.Name)
+    ):
+        return node.value.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return node.value.id
+    return None
 
 
 def _beside_siblings(evidence: Evidence, steps: list[Step]) -> Mend | None:

@@ -41,7 +41,8 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if finding is not None and root is not None and root.kind in ("factory", "constructor") and root.editable:
         if finding.root_node is not root.node:
-            finding.trail.append((root.node, root.scope, made_note(root)))
+            if not (wrong.leaf.is_tensor and any(s.extra.get("one_of") for s in evidence.steps)):
+                finding.trail.append((root.node, root.scope, made_note(root)))
             said = finding.mends[0].note if finding.mends else ""
             finding.root_note = said or f"not moved to {evidence.wanted} here"
     if finding is not None and (root is None or root.kind not in MADE):

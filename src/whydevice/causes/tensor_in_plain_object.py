@@ -46,6 +46,8 @@ def find(evidence: Evidence) -> Finding | None:
     root = evidence.root
     if step is None or root is None or not step.editable:
         return _kept_by_module(evidence) or _itself(evidence)
+    if _computed_from_it(evidence, step):
+        return None
     made = root.kind in ("factory", "constructor", "like")
     after = after_construction(evidence, step)
     if not made or _has_device(root) or _came_in(evidence.steps, step):
@@ -114,6 +116,15 @@ def _itself(evidence: Evidence) -> Finding | None:
     if not any(s.kind == "construct" or "construct" in s.extra for s in evidence.steps):
         return None
     return value_finding(evidence, "kept in an object that .to() does not reach", root)
+
+
+def _computed_from_it(evidence: Evidence, step: Step) -> bool:
+    """Whether the tensor that failed is another one than the object keeps: one that was computed from it, so that
+    what became of the devices on the way is not known."""
+    tensor = evidence.wrong.tensor if evidence.wrong is not None else MISSING
+    if not values.is_tensor(tensor) or not values.is_tensor(step.value):
+        return False
+    return values.storage_key(tensor) != values.storage_key(step.value)
 
 
 def _came_in(steps: list[Step], attribute: Step) -> bool:

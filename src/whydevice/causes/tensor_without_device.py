@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from ..evidence.collect import Evidence
 from ._finding import Finding
-from ._mend import from_dataset
+from ._mend import beside_fields, from_dataset
 from ._values_shared import made_note, value_finding, went_elsewhere
 
 NAME = "tensor-without-device"
@@ -37,6 +37,8 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if from_dataset(evidence.steps) or went_elsewhere(evidence):
         return None
+    if beside_fields(evidence, evidence.steps[0]) is not None:
+        return None  # one of several that are handed out on the CPU, and moved one by one
     note = made_note(root)
     finding = value_finding(evidence, note, root)
     passed = any(step.kind == "parameter" for step in evidence.steps)
