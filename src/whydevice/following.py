@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from .causes._finding import Finding, Mend
@@ -23,8 +23,9 @@ def join(
     """Add to a finding's first mend those of what would fail next. Returns the operands that it would fail of."""
     if not finding.mends or not finding.mends[0].edits or evidence.wanted in (None, "cpu", "meta"):
         return ()
+    known = tuple(_same_reason(evidence, finding))
     if evidence.wrong_device != "cpu":
-        return ()  # between accelerators, where each belongs is not told by the first
+        return known  # between accelerators, where each belongs is not told by the first
     first = finding.mends[0]
     also: list[Also] = []
     for each in Lookout(evidence).found()[:MOST_JOINED]:
@@ -44,7 +45,19 @@ def join(
         )
         if more.mends and more.mends[0].edits:
             _add(first, more.mends[0])
-    return tuple(dict.fromkeys(also))
+    return tuple(dict.fromkeys((*known, *also)))
+
+
+def _same_reason(evidence: Evidence, finding: Finding) -> Iterator[Also]:
+    """What the cause itself has found beside the culprit."""
+    for node, scope in finding.also:
+        yield Also(
+            scope.source.one_line(node),
+            evidence.wrong_device or "",
+            evidence.wanted or "",
+            scope.source.path,
+            getattr(node, "lineno", 0),
+        )
 
 
 def _mended(each: Next, first: Mend) -> bool:

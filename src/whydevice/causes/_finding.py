@@ -40,3 +40,6 @@ class Finding:
     mends: list[Mend] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     trail: list[tuple[ast.AST, Scope, str]] = field(default_factory=list)
+    also: list[tuple[ast.AST, Scope]] = field(
+        default_factory=list
+    )  # what would fail next for the same reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from ..edits import EditError
 from ..evidence import values
@@ -123,6 +124,26 @@ def touches(a: Edit, b: Edit) -> bool:
         return False
     first, last = (a.line, a.column), (a.end_line, a.end_column)
     return first <= (b.end_line, b.end_column) and (b.line, b.column) <= last
+
+
+def joined(first: Mend, more: Mend) -> tuple[Edit, ...]:
+    """The edits of two mends; what they put in at the same place as one. Nothing where they cannot be joined."""
+    both = list(first.edits)
+    for edit in more.edits:
+        if edit in both:
+            continue
+        near = next((at for at, known in enumerate(both) if touches(known, edit)), None)
+        if near is None:
+            both.append(edit)
+            continue
+        if not (_puts_in(edit) and replace(both[near], text=edit.text) == edit):
+            return ()
+        both[near] = replace(edit, text=both[near].text + edit.text)
+    return tuple(both)
+
+
+def _puts_in(edit: Edit) -> bool:
+    return (edit.line, edit.column) == (edit.end_line, edit.end_column)
 
 
 def went_elsewhere(evidence: Evidence) -> bool:

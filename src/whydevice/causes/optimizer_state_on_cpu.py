@@ -24,6 +24,7 @@ Safe: `load_state_dict` puts the state where the parameters are at that moment.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,8 @@ from ._order import (
     user_scopes,
     value_now,
 )
+from ._user_calls import every_scope
+from ._values_shared import joined
 
 NAME = "optimizer-state-on-cpu"
 TITLE = "the optimizer's state is not where the parameters are"
@@ -77,8 +80,64 @@ def find(evidence: Evidence) -> Finding | None:
         culprit=name,
         headline=f"the state of `{name}` is on {evidence.wrong_device}, but its parameters are on {evidence.wanted}",
     )
-    _order(evidence, stale, finding)
+    move = _order(evidence, stale, finding)
+    if finding.mends and move is not None:
+        _others_too(evidence, stale, finding, move)
     return finding
+
+
+def _others_too(evidence: Evidence, stale: Stale, finding: Finding, move: ast.stmt) -> None:
+    """Mend the other optimizers with it whose state was left behind as well: their next step would fail."""
+    first, loads = finding.mends[0], [finding.root_node]
+    for other in _others(evidence, stale):
+        found = Finding()
+        its_move = _order(evidence, other, found)
+        if not found.mends:
+            continue
+        finding.also.append((other.node, other.scope))
+        loads.append(found.root_node)
+        both = joined(first, found.mends[0])
+        if both:
+            first.edits = both
+        elif its_move is move:
+            above = _above(move, loads, first.scope)
+            if above is not None:
+                first.title, first.edits = above.title, above.edits
+
+
+def _above(move: ast.stmt, loads: list[ast.AST | None], scope: Scope) -> Mend | None:
+    """Put the move above the first of the statements that load: all of them then stand below it."""
+    statements = [each for each in loads if isinstance(each, ast.stmt)]
+    if len(statements) < len(loads):
+        return None
+    capture = min(statements, key=position)
+    try:
+        made = edits.move_statement(scope.source, move, before=capture)
+    except edits.EditError:
+        return None
+    return Mend("move the parameters before their optimizers' state is loaded", made, capture, scope)
+
+
+def _others(evidence: Evidence, stale: Stale) -> Iterator[Stale]:
+    """The other optimizers that the user's code steps, or hands to a call, and whose state is on the wrong device."""
+    seen = {id(stale.optimizer)}
+    for scope in every_scope(evidence):
+        for node in own_nodes(scope.node):
+            for name in _used_in(node):
+                held = value_now(name, scope)
+                if _is_optimizer(held) and id(held) not in seen:
+                    seen.add(id(held))
+                    key = _stale_key(evidence, held, None)
+                    if key is not None:
+                        yield Stale(held, name, scope, key[0], _parameters(held))
+
+
+def _used_in(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Call):
+        stepped = (
+            [node.func.value] if isinstance(node.func, ast.Attribute) and node.func.attr == "step" else []
+        )
+        yield from (n for n in [*stepped, *node.args] if isinstance(n, ast.Name | ast.Attribute))
 
 
 def _is_optimizer(value: Any) -> bool:
@@ -134,8 +193,8 @@ def _stale_key(evidence: Evidence, optimizer: Any, tensor: Any) -> tuple[object,
 # -- an order of statements -----------------------------------------------------------------------------------
 
 
-def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
-    """Root and mend: the loading or construction that stands before the move, else a reload after the move."""
+def _order(evidence: Evidence, stale: Stale, finding: Finding) -> ast.stmt | None:
+    """Root and mend: the loading or construction that stands before the move, else a reload after the move. The move."""
     steps = evidence.trace(stale.node, stale.scope)
     scopes = user_scopes(evidence, steps)
     if isinstance(stale.node, ast.Attribute):
@@ -173,8 +232,9 @@ def _order(evidence: Evidence, stale: Stale, finding: Finding) -> None:
             mend = _reload(scope, stale, last)
         if mend is not None:
             finding.mends.append(mend)
-        return
+        return last
     finding.root = made
+    return None
 
 
 def _moves_parameters(call: ast.Call, scope: Scope, stale: Stale, modules: set[str]) -> bool:
