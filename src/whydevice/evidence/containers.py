@@ -96,8 +96,8 @@ def _pick(
         steps.append(Step("unknown", whole, scope))
         return
     step = Step("item", chosen, scope, "", scope.source.statement(whole), extra={"literal": whole})
-    if sum(bad is not False for bad, _ in judged) > 1:
-        step.extra["one_of"] = True  # another item of the literal may have been the one
+    if isinstance(whole, ast.Dict) and sum(bad is not False for bad, _ in judged) > 1:
+        step.extra["one_of"] = True  # under another key another item of it may have been the one
     steps.append(step)
     tracer.branches += [(e, scope) for bad, e in judged if e is not chosen and (bad or _alike(e, chosen))]
     tracer.follow(chosen, scope, steps, path)
