@@ -12,6 +12,7 @@ from ..evidence.steps import Step
 from ._batches import container_move, loader_mend, moves_of, unpacking_mend
 from ._factories import cached, factory_mend, usable
 from ._finding import Mend
+from ._mixing import up_to_mixing
 from ._moves import (
     appended,
     best_anchor,
@@ -36,6 +37,7 @@ def mend_value(evidence: Evidence, steps: list[Step]) -> Mend | None:
     forgotten = beside_fields(evidence, steps[0])
     if forgotten is not None:
         return forgotten
+    steps = up_to_mixing(evidence, steps)
     root = steps[-1]
     in_function = root.kind == "factory" and not isinstance(root.scope.node, ast.Module)
     order = (_at_root, _beside_siblings, _outward) if in_function else (_beside_siblings, _at_root, _outward)

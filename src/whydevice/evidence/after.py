@@ -92,7 +92,10 @@ class After:
         if not isinstance(node, ast.expr):
             return set()
         source = scope.source
-        start, end = source.span(node)
+        try:
+            start, end = source.span(node)
+        except EditError:
+            return set()  # in an f-string, where nothing is edited
         return {
             e
             for e in self.edits
