@@ -14,6 +14,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from . import moves
 from .devices import resolve
+from .fake_patches import refuse
 from .patching import Patches
 
 _FROM_DATA = ("tensor", "as_tensor", "asarray", "scalar_tensor", "sparse_coo_tensor", "sparse_csr_tensor",
@@ -38,7 +39,10 @@ def _counted(original: Any) -> Any:
     def factory(*args: Any, **kwargs: Any) -> Any:
         if isinstance(kwargs.get("device"), int):
             kwargs["device"] = resolve(kwargs["device"])
-        return original(*args, **kwargs)
+        made = original(*args, **kwargs)
+        if kwargs.get("requires_grad"):
+            refuse(made)
+        return made
 
     return factory
 

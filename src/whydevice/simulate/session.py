@@ -15,6 +15,7 @@ from . import (
     distributed_patches,
     exchange_patches,
     factory_patches,
+    fake_patches,
     legacy_patches,
     mode,
     nn_patches,
@@ -41,6 +42,7 @@ _INSTALLED: tuple[Any, ...] = (
     distributed_patches,
     exchange_patches,
     script_patches,
+    fake_patches,
 )
 
 
