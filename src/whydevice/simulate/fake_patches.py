@@ -30,6 +30,8 @@ def install(patches: Patches) -> None:
     patches.set(fake.FakeTensor, "__new__", staticmethod(_new(original)))
     patches.set(fake.FakeTensor, "requires_grad", property(lambda self: _real.__get__(self), _set))
     patches.wrap(torch.Tensor, "requires_grad_", _requires_grad_)
+    if "torch.export" in sys.modules:
+        patches.wrap(sys.modules["torch.export"], "export", _export)
 
 
 def refuse(value: Any) -> None:
@@ -39,12 +41,26 @@ def refuse(value: Any) -> None:
 
 
 def _set(self: Any, requires_grad: bool) -> None:
-    """torch's own conversion of real tensors (torch.export's) goes without the mark: nothing of it is ever recorded."""
-    if requires_grad and _on_cuda(self):
-        if sys._getframe(1).f_globals.get("__name__") == "torch._subclasses.meta_utils":
-            return
+    """torch.export marks what it converts, and checks that; it runs without gradients here, so no op records any."""
+    if requires_grad and not _exporting:
         refuse(self)
     _real.__set__(self, requires_grad)
+
+
+_exporting: list[bool] = []
+
+
+def _export(original: Any) -> Any:
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        _exporting.append(True)
+        try:
+            with torch.no_grad():
+                return original(*args, **kwargs)
+        finally:
+            _exporting.pop()
+
+    return export
 
 
 def _new(original: Any) -> Any:
@@ -52,7 +68,9 @@ def _new(original: Any) -> Any:
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if any(_is_cuda(each) for each in given):
-            if kwargs.get("requires_grad") is True or any(_tracked(each) for each in given):
+            if not _exporting and (
+                kwargs.get("requires_grad") is True or any(_tracked(each) for each in given)
+            ):
                 raise NotImplementedError(WORDS)
         return original(cls, *args, **kwargs)
 
