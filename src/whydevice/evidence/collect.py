@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -287,31 +288,16 @@ def _is_legal_scalar(one: Leaf, evidence: Evidence) -> bool:
 
 def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
     """Inner expressions whose value is gone: those whose device follows, and their wrong parts first."""
-    found: list[Wrong] = []
-    for one in evidence.leaves:
-        if one.value is not MISSING:
-            continue
-        parts = [
-            p
-            for p in unmoved(one, evidence.wanted)
-            if is_wrong(p.device)
-            and p.value is not MISSING
-            and (p.is_tensor or p.is_module)
-            and not p.is_scalar
-        ]
-        if isinstance(one.node, ast.Call) and is_wrong(one.device):
-            if parts and _keeps_device(one, evidence):
-                found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
-            else:
-                found.append(Wrong(one, None, one.device or "", proven=False))
-        elif parts:
-            found += [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
-        elif is_wrong(one.device):
-            inner = [p for p in unmoved(one, evidence.wanted) if is_wrong(p.device)]
-            chosen = inner[-1] if inner and not isinstance(one.node, ast.Call | ast.Attribute) else one
-            found.append(Wrong(chosen, None, one.device or "", proven=False))
-    known = [one for one in evidence.leaves if one.device not in (None, NOT_A_TENSOR)]
-    unknown = [one for one in evidence.leaves if one.device is None and one.value is MISSING]
+    operands = list(_itemised(evidence.leaves))
+    # Those of which the value is known were looked at, but for what stands in a list that is written in the call.
+    found = [
+        wrong
+        for one, listed in operands
+        if one.value is MISSING or listed
+        for wrong in _within(one, evidence, is_wrong)
+    ]
+    known = [one for one, _ in operands if one.device not in (None, NOT_A_TENSOR)]
+    unknown = [one for one, _ in operands if one.device is None and one.value is MISSING]
     if (
         not found
         and known
@@ -321,6 +307,40 @@ def _inferred(evidence: Evidence, is_wrong: Any) -> list[Wrong]:
     ):
         found.append(Wrong(unknown[0], None, evidence.wrong_device, proven=False))
     return found
+
+
+def _within(one: Leaf, evidence: Evidence, is_wrong: Any) -> list[Wrong]:
+    """What is wrong of an operand, or in the expression that gave it: its parts of which the value is known first."""
+    parts = [
+        p
+        for p in ([one] if one.value is not MISSING else unmoved(one, evidence.wanted))
+        if is_wrong(p.device) and p.value is not MISSING and (p.is_tensor or p.is_module) and not p.is_scalar
+    ]
+    known = [Wrong(p, p.held[0] if p.held else None, p.device or "") for p in parts]
+    if one.value is not MISSING:
+        return known
+    if isinstance(one.node, ast.Call) and is_wrong(one.device):
+        return (
+            known
+            if known and _keeps_device(one, evidence)
+            else [Wrong(one, None, one.device or "", proven=False)]
+        )
+    if known:
+        return known
+    if not is_wrong(one.device):
+        return []
+    inner = [p for p in unmoved(one, evidence.wanted) if is_wrong(p.device)]
+    chosen = inner[-1] if inner and not isinstance(one.node, ast.Call | ast.Attribute) else one
+    return [Wrong(chosen, None, one.device or "", proven=False)]
+
+
+def _itemised(operands: Iterable[Leaf], listed: bool = False) -> Iterator[tuple[Leaf, bool]]:
+    """The operands, and in place of a list or tuple that is written in the call what stands in it (`listed`)."""
+    for one in operands:
+        if one.value is MISSING and isinstance(one.node, ast.List | ast.Tuple):
+            yield from _itemised(one.parts, True)
+        else:
+            yield one, listed
 
 
 def _keeps_device(one: Leaf, evidence: Evidence) -> bool:
