@@ -98,6 +98,34 @@ def way_of_unmoved_receiver(evidence: Evidence) -> tuple[list[Step], str] | None
     return steps, argument.scope.source.one_line(argument.node)
 
 
+def unmoved_receiver(evidence: Evidence) -> Finding | None:
+    """The failing frame is a method of a module whose own state is all on the wrong device (`self.weight`)."""
+    wrong, way = evidence.wrong, way_of_unmoved_receiver(evidence)
+    if wrong is None or way is None:
+        return None
+    steps, expression = way
+    built = next((s for s in reversed(steps) if s.kind == "construct"), None)
+    mend = moved_construction(evidence, steps)
+    finding = Finding(
+        culprit=wrong.leaf.expression,
+        headline=f"`{wrong.leaf.expression}` is on {wrong.device}: `{expression}` was never moved to {evidence.wanted}",
+        root=built,
+        root_note=f"made here, on {wrong.device}, and never moved",
+    )
+    if mend is not None:
+        finding.mends.append(mend)
+        if built is None:
+            finding.root_node, finding.root_scope = mend.node, mend.scope
+    return finding
+
+
+def is_network(module: Any) -> bool:
+    """Whether a module is built of others that have parameters, not a metric or a criterion with some state of its own."""
+    return values.is_module(module) and any(
+        kind == "parameter" and "." in path for path, _, kind in values.module_tensors(module)
+    )
+
+
 def _is_state(leaf: Leaf, module: Any) -> bool:
     state = {id(tensor) for _, tensor, _ in values.module_tensors(module)}
     return any(id(h.tensor) in state for h in leaf.held)

@@ -22,8 +22,8 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.operands import Held
 from ._finding import Finding
-from ._module_state import construction_finding, way_of_unmoved_receiver
-from ._modules import moved_construction, state_kinds
+from ._module_state import construction_finding, is_network, unmoved_receiver
+from ._modules import state_kinds
 
 NAME = "metric-state-on-cpu"
 TITLE = "a metric's or criterion's state is not where its input is"
@@ -33,7 +33,10 @@ ORDER = 50
 def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None or not wrong.leaf.is_module:
-        return _own_state(evidence)
+        user = evidence.user
+        if user is None or is_network(user.receiver):
+            return None
+        return unmoved_receiver(evidence)
     module, leaf = wrong.leaf.value, wrong.leaf
     kinds = state_kinds(module)
     if "parameter" in kinds or (leaf.device != wrong.device if kinds else not _moves_attributes(wrong.held)):
@@ -51,24 +54,3 @@ def _moves_attributes(held: Held | None) -> bool:
     if held is None or held.kind != "attribute" or not values.is_module(held.owner):
         return False
     return values.class_attribute(type(held.owner), "_apply") is not values.torch().nn.Module._apply
-
-
-def _own_state(evidence: Evidence) -> Finding | None:
-    """The failing frame is a method of a module whose own state is all on the wrong device (`self.weight`)."""
-    wrong, way = evidence.wrong, way_of_unmoved_receiver(evidence)
-    if wrong is None or way is None:
-        return None
-    steps, expression = way
-    built = next((s for s in reversed(steps) if s.kind == "construct"), None)
-    mend = moved_construction(evidence, steps)
-    finding = Finding(
-        culprit=wrong.leaf.expression,
-        headline=f"`{wrong.leaf.expression}` is on {wrong.device}: `{expression}` was never moved to {evidence.wanted}",
-        root=built,
-        root_note=f"made here, on {wrong.device}, and never moved",
-    )
-    if mend is not None:
-        finding.mends.append(mend)
-        if built is None:
-            finding.root_node, finding.root_scope = mend.node, mend.scope
-    return finding

@@ -27,7 +27,7 @@ from ..evidence.scopes import MISSING
 from ..evidence.steps import Step
 from ._facts import owners
 from ._finding import Finding
-from ._module_state import construction_finding, whole_module
+from ._module_state import construction_finding, is_network, unmoved_receiver, whole_module
 from ._modules import attribute_now
 from ._offload import is_managed
 
@@ -79,10 +79,20 @@ def _of_parameter(evidence: Evidence) -> Finding | None:
     return None
 
 
+def _of_own_state(evidence: Evidence) -> Finding | None:
+    """A method of a network failed of what it keeps itself (`self.mean`), and all of the network is there."""
+    user = evidence.user
+    if user is None or not is_network(user.receiver) or evidence.wanted in (None, "cpu", "meta"):
+        return None
+    if is_managed(evidence, user.receiver) or len(values.module_devices(user.receiver)) != 1:
+        return None
+    return unmoved_receiver(evidence)
+
+
 def find(evidence: Evidence) -> Finding | None:
     found = whole_module(evidence)
     if found is None:
-        return _of_parameter(evidence)
+        return _of_own_state(evidence) or _of_parameter(evidence)
     expression, module, _ = found
     if (
         evidence.wrong_device == "meta"

@@ -9,7 +9,8 @@ from typing import Any
 
 from . import values
 from .evaluate import try_evaluate
-from .scopes import MISSING, Argument, Scope, bindings_of
+from .scopes import MISSING, Argument, Scope, all_reaching, bindings_of
+from .until import until
 
 
 def held_to_identity(scope: Scope, candidates: list[Argument]) -> None:
@@ -19,7 +20,7 @@ def held_to_identity(scope: Scope, candidates: list[Argument]) -> None:
     known = scope.locals
     for name, argument in list(scope.bound.items()):
         local = known.get(name, MISSING)
-        if name in bindings_of(scope.node) or not _tells(local):
+        if not _tells(local) or _bound_anew(name, scope):
             continue  # bound anew since, or nothing that identity could prove
         if _is(local, value_of(argument)) is not False:
             continue
@@ -28,6 +29,15 @@ def held_to_identity(scope: Scope, candidates: list[Argument]) -> None:
             scope.bound[name] = same[0]
         else:
             del scope.bound[name]
+
+
+def _bound_anew(name: str, scope: Scope) -> bool:
+    """Whether a parameter's name may have been bound to something else before the line that a live frame is at."""
+    found = bindings_of(scope.node).get(name)
+    if not found:
+        return False
+    at = scope.live.node if scope.live is not None else None
+    return at is None or bool(all_reaching(scope.source, found, at, until(scope)))
 
 
 def value_of(argument: Argument) -> Any:
