@@ -69,9 +69,16 @@ def _reads(value: ast.expr, module: str) -> bool:
 
 
 def _holds(value: Any, tensor: Any) -> bool:
+    """Whether a value is or holds a tensor, or its memory: what `state_dict()` gives are other tensors on the same one."""
     if value is tensor:
         return True
-    return any(h.tensor is tensor for h in held_tensors(value)) if values.is_tensor(tensor) else False
+    if not values.is_tensor(tensor):
+        return False
+    key = values.storage_key(tensor)
+    return any(
+        held.tensor is tensor or (key is not None and values.storage_key(held.tensor) == key)
+        for held in held_tensors(value)
+    )
 
 
 def captured_finding(evidence: Evidence, found: Capture) -> Finding:

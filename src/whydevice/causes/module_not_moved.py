@@ -54,20 +54,25 @@ def _named_at(step: Step) -> tuple[object, str]:
 
 
 def _of_parameter(evidence: Evidence) -> Finding | None:
-    """A parameter by itself (an update in a loop over `.parameters()`), of a module that is there as a whole."""
+    """State by itself (in a loop over `.parameters()` or `.state_dict()`), of a module that is there as a whole."""
     wrong = evidence.wrong
     if wrong is None or evidence.wanted in (None, "cpu", "meta") or wrong.device != "cpu":
         return None
     tensor, node = wrong.leaf.value, wrong.leaf.node
     if isinstance(node, ast.Attribute) and node.attr == "data":
         tensor = try_evaluate(node.value, wrong.leaf.scope)  # an update of `p.data` is one of p
-    if not values.is_tensor(tensor) or not values.is_parameter(tensor):
+    if not values.is_tensor(tensor):
         return None
+    memory = values.storage_key(tensor)
     for step in evidence.steps:
         module, name = _named_at(step)
         if not values.is_module(module) or values.module_device(module) != wrong.device:
             continue
-        if all(t is not tensor for _, t, _ in values.module_tensors(module)):
+        if is_managed(evidence, module):
+            return None
+        if memory is None or all(
+            values.storage_key(t) != memory for _, t, _ in values.module_tensors(module)
+        ):
             continue
         kind = values.type_name(module)
         return construction_finding(

@@ -36,6 +36,10 @@ def follow_iteration(
             follow_iteration(tracer, node.args[0], scope, steps, path)
             return
         if isinstance(node.func, ast.Attribute) and last in ("items", "values"):
+            module = _state_of(node.func.value, scope)
+            if module is not None:
+                tracer.follow(module, scope, steps)
+                return
             rest = path[1:] if last == "items" else path
             follow_items(tracer, node.func.value, scope, steps, None, rest)
             return
@@ -101,6 +105,20 @@ def _follow_iterator(
             follow_yield(tracer, inner, steps, path)
             return
     steps.append(Step("loader", node, scope, path=path))
+
+
+def _state_of(node: ast.expr, scope: Scope) -> ast.expr | None:
+    """The `net` of `net.state_dict()`, written there or bound to a name: what is in it is the module's own memory."""
+    if isinstance(node, ast.Name):
+        binding = reaching(scope.source, bindings_of(scope.node).get(node.id, []), node)
+        found = (
+            binding.value if binding is not None and binding.kind == "assign" and not binding.path else None
+        )
+        return _state_of(found, scope) if isinstance(found, ast.Call) else None
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute) and func.attr == "state_dict":
+        return func.value if values.is_module(try_evaluate(func.value, scope)) else None
+    return None
 
 
 def _is_loader(held: Any) -> bool:
