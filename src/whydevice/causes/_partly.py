@@ -37,7 +37,7 @@ def gap_of(evidence: Evidence) -> Gap | None:
         found = mover.gap(node, way, scope)
         if found is not None and not is_library(found.scope.source.path) and _moved_beside(found, evidence):
             return found
-    for way in _held_now(evidence):
+    for way in held_now(evidence):
         for index, link in enumerate(way[:-1]):
             for scope, name in _methods(evidence, link.value):
                 found = mover.through(scope, name, way[index:])
@@ -103,7 +103,7 @@ def _bound_now(evidence: Evidence) -> Iterator[tuple[ast.expr, list[Link], Scope
                 yield argument.node, [*key, *way], argument.scope
 
 
-def _held_now(evidence: Evidence) -> Iterator[list[Link]]:
+def held_now(evidence: Evidence) -> Iterator[list[Link]]:
     """The ways to the tensor from what the live frames' names hold."""
     tensors = _tensors(evidence)
     for scope in reversed(evidence.tracer.live):

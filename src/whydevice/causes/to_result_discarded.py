@@ -5,6 +5,7 @@ works in place: `model.to(device)` alone is right, `x.to(device)` alone does not
 
 How to recognise it: a line that is only `name.to(...)` on a tensor, and the tensor still on its old device below; or a
 loop such as `for t in (x, y): t = t.to(device)`, which binds its own variable to the copy and leaves `x` and `y` alone.
+So it is in a `.to()` method of your own that moves the values of its fields and sets none of them.
 
 Before:
 
@@ -30,6 +31,7 @@ from ..evidence.scopes import Scope, bindings_of
 from ..evidence.steps import Step
 from ..types import Edit
 from ._facts import discarded_moves
+from ._fields import lost_fields
 from ._finding import Finding, Mend
 from ._loops import LostMove, keep_moved, lost_moves
 from ._mend import mend_value
@@ -51,7 +53,7 @@ def find(evidence: Evidence) -> Finding | None:
             lost = next(lost_moves(evidence, scope, names), None)
             if lost is not None:
                 return _in_loop(evidence, scope, lost, step)
-    return None
+    return _in_method(evidence)
 
 
 def _names(step: Step) -> list[tuple[Scope, set[str]]]:
@@ -100,6 +102,37 @@ def _copied(evidence: Evidence, step: Step) -> str:
     if made:
         return "a loop moves copies of what it was made of, and does not keep them"
     return "a loop moves a copy of it, and does not keep the copy"
+
+
+def _in_method(evidence: Evidence) -> Finding | None:
+    """The object that holds the tensor was moved by a function of the user's, which moves copies and keeps none."""
+    wrong = evidence.wrong
+    if wrong is None or wrong.leaf.is_module or evidence.wanted in (None, "cpu", "meta"):
+        return None
+    found = lost_fields(evidence)
+    if not found:
+        return None
+    lost = found[0]
+    copies = "a copy of it, and does not keep the copy"
+    if lost.value is not wrong.tensor:
+        copies = "copies of what it was made of, and does not keep them"
+    finding = Finding(
+        headline=f"`{wrong.expression}` is still on {evidence.wrong_device}: `{lost.mover}` moves {copies}",
+        culprit=wrong.expression,
+        root_node=lost.statement,
+        root_scope=lost.scope,
+        root_note="the moved copy is thrown away here",
+        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+    )
+    made = lost.edits(found) if Step("use", lost.call, lost.scope).editable else ()
+    if made:
+        finding.mends.append(Mend("keep the moved copies", made, lost.statement, lost.scope))
+        return finding
+    mend = mend_value(evidence, evidence.steps)
+    if mend is not None:
+        together(evidence, mend)
+        finding.mends.append(mend)
+    return finding
 
 
 def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
