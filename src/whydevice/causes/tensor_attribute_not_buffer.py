@@ -26,7 +26,7 @@ from typing import Any
 
 from .. import edits
 from ..evidence import attributes, values
-from ..evidence.building import built_by
+from ..evidence.building import built_by, while_built
 from ..evidence.collect import Evidence
 from ..evidence.libraries import is_library
 from ..evidence.passive import exactly
@@ -113,6 +113,10 @@ def _in_container(evidence: Evidence) -> Finding | None:
     mend = mend_value(evidence, evidence.steps)
     if mend is not None and _reads_own_device(mend, step):
         mend = _moved_at_use(evidence)
+    elif mend is not None and mend.scope.function != "__init__" and while_built(mend.scope, evidence.sources):
+        mend = (
+            _moved_at_use(evidence) or mend
+        )  # a helper that builds it is told no device, and should write none
     elif mend is not None:
         together(evidence, mend)
     kind = values.type_name(step.value) if values.is_container(step.value) else "container"
