@@ -6,15 +6,54 @@ import ast
 import types
 from typing import Any
 
-from . import partials, values
+from . import inlined, partials, values
 from .arguments import held_to_identity
 from .evaluate import call_name, function_of, try_evaluate
+from .frames import LiveFrame, locate
 from .passive import code_file, code_name
 from .scopes import MISSING, Argument, Scope, bindings_of, reaching
 from .sources import FunctionNode, Sources
 
 MOST_DEPTH = 12
 MOST_SPREAD = 16
+
+
+def live_scopes(frames: list[LiveFrame], sources: Sources) -> list[Scope]:
+    """The scopes of a stack, outermost first, each linked to its caller with its parameters bound."""
+    from .generators import bind_generator, is_generator
+
+    scopes: list[Scope] = []
+    previous: Scope | None = None
+    for live in frames:
+        locate(live, sources)
+        if live.source is None or live.scope_node is None:
+            previous = None
+            continue
+        scope = Scope(live.source, live.scope_node, live.frame.f_globals, live.frame, live)
+        if live.comprehension and previous is not None and previous.node is live.scope_node:
+            scope.caller = previous.caller
+            scope.call, scope.bound, scope.receiver = previous.call, previous.bound, previous.receiver
+            scope.values = {}
+            live.extra["locals"] = {**previous.locals, **dict(values.named(live.frame.f_locals))}
+        else:
+            call = calling_node(previous) if previous is not None else None
+            if is_generator(scope):
+                bind_generator(scope, scopes, sources)
+            elif previous is not None and call is not None:
+                scope.caller, scope.call = previous, call
+                inlined.restore(previous, call, scope)
+                bind(scope, call, previous, sources)
+        scopes.append(scope)
+        previous = scope
+    return scopes
+
+
+def calling_node(scope: Scope) -> ast.Call | None:
+    """The call that a live frame was making."""
+    node = scope.live.node if scope.live is not None else None
+    if isinstance(node, ast.Call):
+        return node
+    return None
 
 
 def spread_arguments(call: ast.Call, scope: Scope) -> tuple[list[Argument], dict[str, Argument]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..types import DeviceError
 from . import values
+from .calls import live_scopes
 from .direction import devices_in_play, wanted_of
 from .frames import LiveFrame, forget_locals, joined, live_frames, locate
 from .host import on_accelerator, reads_host
@@ -18,7 +19,6 @@ from .origins import Tracer
 from .scopes import MISSING, Scope
 from .signatures import names_of
 from .sources import Sources
-from .stack import live_scopes
 from .steps import Step
 from .teardown import moved_since, ran_elsewhere
 from .textual import innermost_in_text
