@@ -8,8 +8,9 @@ from typing import Any
 
 from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.infer import keyword
 from ..evidence.operands import held_tensors
-from ..evidence.scopes import Scope, own_nodes, position
+from ..evidence.scopes import Scope, bindings_of, own_nodes, position
 from ._finding import Finding
 from ._order import before_capture, move_statements, moved, same_block, state_sources, value_now
 from ._user_calls import every_scope
@@ -42,6 +43,8 @@ def capture(evidence: Evidence) -> Capture | None:
             if not values.is_module(held) or values.module_device(held) != evidence.wanted:
                 continue
             found = _before(scope, move, ast.unparse(module), held, tensor)
+            if found is not None and not _from_module(evidence, found):
+                continue
             if found is not None:
                 return found
     return None
@@ -79,6 +82,23 @@ def _holds(value: Any, tensor: Any) -> bool:
         held.tensor is tensor or (key is not None and values.storage_key(held.tensor) == key)
         for held in held_tensors(value)
     )
+
+
+def _from_module(evidence: Evidence, found: Capture) -> bool:
+    """Whether the tensor may be of the module: what held it was not bound anew since, and it was not made by a call
+    that takes nothing of a module's, wherever that is (`torch.zeros(classes)` in what is given the model)."""
+    after = [
+        b for b in bindings_of(found.scope.node).get(found.name, []) if b.position > position(found.statement)
+    ]
+    if any(b.value is not None and b.stmt is not found.statement for b in after):
+        return False
+    root = evidence.root
+    if root is None or state_sources(root.node) or not isinstance(root.node, ast.Call):
+        return True
+    if root.kind == "factory":
+        given = keyword(root.node, "device")
+        return given is not None and not isinstance(given, ast.Constant)
+    return root.kind != "constructor"
 
 
 def captured_finding(evidence: Evidence, found: Capture) -> Finding:

@@ -78,7 +78,11 @@ def writes(evidence: Evidence, scope: Scope, names: list[str]) -> Iterator[Write
     for node in own_nodes(scope.node):
         if isinstance(node, ast.Assign):
             for target, value in _pairs(node):
-                if isinstance(target, ast.Subscript) and _base(target) in names:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and _base(target) in names
+                    and _base(target) != ast.unparse(target)
+                ):
                     yield Write(node, value, scope, "item")
         elif isinstance(node, ast.AugAssign) and _base(node.target) in names:
             yield Write(node, node.value, scope, "inplace")

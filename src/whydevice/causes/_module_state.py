@@ -37,6 +37,8 @@ def whole_module(evidence: Evidence) -> tuple[str, object, list[Step]] | None:
 def construction_finding(evidence: Evidence, expression: str, headline: str, note: str) -> Finding | None:
     """The finding whose root is the construction of the outermost module that is wrong as a whole."""
     steps = outer_steps(evidence) or evidence.steps
+    if any(_is_moved(s.node, s.scope, evidence) for s in steps):
+        return None  # it was moved there: what took its state elsewhere came later
     built = next((s for s in reversed(steps) if makes_module(s)), None)
     finding = Finding(culprit=expression, headline=headline, root=built, root_note=note)
     module = wrong_module(evidence)
@@ -53,6 +55,15 @@ def construction_finding(evidence: Evidence, expression: str, headline: str, not
                 finding.trail.append((built.node, built.scope, f"made here, on {evidence.wrong_device}"))
                 finding.root_note = f"not moved to {evidence.wanted} here"
     return finding
+
+
+def _is_moved(node: ast.AST, scope: Scope, evidence: Evidence) -> bool:
+    """Whether an expression is a `.to()` or `.cuda()` call to the wanted device."""
+    return (
+        isinstance(node, ast.Call)
+        and next(moves_in([node]), None) is node
+        and evidence.inference.moved_to(node, scope) == evidence.wanted
+    )
 
 
 def outer_steps(evidence: Evidence) -> list[Step] | None:

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import ast
 
+from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import Scope
+from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
-from ._finding import Finding
+from ._finding import Finding, Mend
 from ._kept import add_kept_mend, made_at, names_of
 
 NAME = "accumulator-on-cpu"
@@ -62,8 +63,32 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=root.scope,
         root_note=f"started here, on {wrong.device}; what goes into it is on {evidence.wanted}",
     )
-    add_kept_mend(evidence, finding, root, kept)
+    if not _brought(evidence, finding):
+        add_kept_mend(evidence, finding, root, kept)
     return finding
+
+
+def _brought(evidence: Evidence, finding: Finding) -> bool:
+    """Where other lines bring what they add to the total's device (`hits += part.cpu()`): so does this one."""
+    wrong, user = evidence.wrong, evidence.user
+    assert wrong is not None and user is not None
+    statement = user.live.statement if user.live is not None else None
+    if not isinstance(statement, ast.AugAssign):
+        return False
+    text = ast.unparse(statement.target)
+    for node in own_nodes(user.node):
+        if not isinstance(node, ast.AugAssign) or node is statement or ast.unparse(node.target) != text:
+            continue
+        if isinstance(node.value, ast.Call) and evidence.inference.moved_to(node.value, user) == wrong.device:
+            made = edits.append_method(user.source, statement.value, ".cpu()")
+            title = f"bring it to the total, as line {node.lineno} does"
+            finding.mends.append(Mend(title, made, statement, user))
+            finding.headline = (
+                f"`{text}` is on {wrong.device}, but what is added to it is on {evidence.wanted}"
+            )
+            evidence.wrongs = []  # the total is where it should be
+            return True
+    return False
 
 
 def _started(evidence: Evidence, kept: Step) -> bool:

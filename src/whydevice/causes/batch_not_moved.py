@@ -20,7 +20,13 @@ Safe: `.to()` of a tensor that is there already returns it as it is.
 
 from __future__ import annotations
 
+import ast
+import types
+
+from ..evidence import values
 from ..evidence.collect import Evidence
+from ..evidence.evaluate import try_evaluate
+from ..evidence.passive import function_module
 from ..evidence.steps import Step
 from ._finding import Finding
 from ._values_shared import value_finding
@@ -35,11 +41,25 @@ def find(evidence: Evidence) -> Finding | None:
     if root is None or root.kind != "loader" or evidence.wanted == "cpu":
         return None
     note = f"a loader yields its batches on {evidence.wrong_device}"
+    if _puts_together(root):
+        note = f"the loader gave this batch on {evidence.wrong_device}"
     finding = value_finding(evidence, note, root)
     if finding is not None and finding.mends and not _at_loader(finding, root):
         finding.trail.append((root.node, root.scope, note))
         finding.root_note = finding.mends[0].note or f"not moved to {evidence.wanted} here"
     return finding
+
+
+def _puts_together(root: Step) -> bool:
+    """Whether the loader has a `collate_fn` of the user's: where that puts its batches is up to it."""
+    for node in ast.walk(root.node):
+        held = try_evaluate(node, root.scope) if isinstance(node, ast.Name) else None
+        collate = values.lookup(values.instance_dict(held), "collate_fn")
+        if collate is not None:
+            return type(collate) is not types.FunctionType or not function_module(collate).startswith(
+                "torch."
+            )
+    return False
 
 
 def _at_loader(finding: Finding, root: Step) -> bool:

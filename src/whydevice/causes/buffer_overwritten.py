@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from .. import edits
-from ..evidence import attributes, values
+from ..evidence import attributes, building, values
 from ..evidence.collect import Evidence
 from ..evidence.scopes import bindings_of
 from ..evidence.steps import Step
@@ -41,8 +41,10 @@ def find(evidence: Evidence) -> Finding | None:
     step = next((s for s in evidence.steps if s.kind == "attribute" and values.is_module(s.owner)), None)
     if step is None or attributes.kind_in(step.owner, step.name) != "buffer":
         return None
-    if step.extra.get("method") in ("__init__", None) and not step.extra.get("outside"):
+    if step.extra.get("method") is None and not step.extra.get("outside"):
         return None
+    if building.built_by(step.owner, step.extra.get("method"), evidence.sources):
+        return None  # it ran before any move
     wrong = evidence.wrong
     said = wrong.expression if wrong is not None and not wrong.leaf.is_module else step.name
     by = f"{step.extra['method']}()" if step.extra.get("method") else f"line {step.line}"

@@ -23,6 +23,7 @@ import ast
 
 from .. import edits
 from ..evidence.collect import Evidence
+from ..evidence.scopes import Scope
 from ._finding import Finding, Mend
 
 NAME = "cpu-only-argument"
@@ -50,5 +51,20 @@ def find(evidence: Evidence) -> Finding | None:
     )
     if isinstance(leaf.node, ast.expr):
         made = edits.append_method(leaf.scope.source, leaf.node, ".cpu()")
-        finding.mends.append(Mend("pass a copy on the CPU", made, leaf.node, leaf.scope))
+        mend = Mend("pass a copy on the CPU", made, leaf.node, leaf.scope)
+        between = _between(leaf.node, leaf.scope, evidence)
+        if between is not None:
+            mend.applicability = "unsafe"
+            mend.reason = (
+                f"`{ast.unparse(between.func)}` is given the copy too, and may want it on {wrong.device}"
+            )
+        finding.mends.append(mend)
     return finding
+
+
+def _between(node: ast.expr, scope: Scope, evidence: Evidence) -> ast.Call | None:
+    """The call that is given the tensor and gives it back, on its way to the call that failed."""
+    around = list(scope.source.ancestors(node))
+    if evidence.node not in around:
+        return None
+    return next((up for up in around[: around.index(evidence.node)] if isinstance(up, ast.Call)), None)

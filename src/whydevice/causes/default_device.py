@@ -110,6 +110,10 @@ def _with_default_generator(evidence: Evidence) -> ast.Call | None:
 
 def _outside_context(evidence: Evidence, root: Step) -> Finding | None:
     """Made without `device=` below a `with torch.device(...)` block of the wanted device, which has ended."""
+    given = keyword(root.node, "device") if isinstance(root.node, ast.Call) else None
+    everywhere = evidence.inference.default_device() == evidence.wanted  # then no block is the reason
+    if given is not None or everywhere or _within_another(evidence):
+        return None
     for step in [root, *evidence.steps]:
         for node in own_nodes(step.scope.node):
             if not isinstance(node, ast.With) or position(node) >= position(step.node):
@@ -125,13 +129,28 @@ def _outside_context(evidence: Evidence, root: Step) -> Finding | None:
     return None
 
 
+def _within_another(evidence: Evidence) -> bool:
+    """Whether the way leads through a block that sets another default device."""
+    for step in evidence.steps:
+        for up in step.scope.source.ancestors(step.node):
+            if isinstance(up, ast.With) and any(
+                _default_of(evidence, i.context_expr, step) for i in up.items
+            ):
+                return True
+    return False
+
+
 def _names_default(evidence: Evidence, context: ast.expr, step: Step) -> bool:
-    """Whether a context sets the default device: `with torch.device("cuda"):`, `with device:`."""
+    return _default_of(evidence, context, step) == evidence.wanted
+
+
+def _default_of(evidence: Evidence, context: ast.expr, step: Step) -> str | None:
+    """The default device that a context sets: `with torch.device("cuda"):`, `with device:`."""
     inner: ast.AST = context
     if isinstance(context, ast.Call):
         if try_evaluate(context.func, step.scope) is not values.torch().device or not context.args:
-            return False
+            return None
         inner = context.args[0]
     elif not isinstance(context, ast.Name | ast.Attribute):
-        return False
-    return evidence.inference.device_named(inner, step.scope) == evidence.wanted
+        return None
+    return evidence.inference.device_named(inner, step.scope)

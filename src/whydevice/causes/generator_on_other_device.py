@@ -22,6 +22,7 @@ the CPU with the CPU's generator, and move it.
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from .. import edits
 from ..evidence import values
@@ -57,7 +58,9 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=steps[-1].scope,
         root_note=f"a generator on {found}",
     )
-    made = _made(steps)
+    made = _made(evidence, steps)
+    if made is None and _contradicted(evidence, steps[-1]):
+        finding.root_node, finding.root_scope = leaf.node, leaf.scope
     if made is not None:
         finding.root_node, finding.root_scope = made
         mend = _mend(evidence, *made)
@@ -89,7 +92,7 @@ def _in_loader(evidence: Evidence, wanted: str, found: str) -> Finding | None:
         root_scope=scope,
         root_note=f"draws its order on {wanted}",
     )
-    where = _made(steps)
+    where = _made(evidence, steps)
     if where is not None and not _given_elsewhere(given, scope):
         finding.root_node, finding.root_scope = where
         finding.root_note = f"a generator on {found}"
@@ -131,13 +134,34 @@ def _is_generator(one: Leaf) -> bool:
     return torch is not None and type(one.value) is torch.Generator
 
 
-def _made(steps: list[Step]) -> tuple[ast.Call, Scope] | None:
-    """The `torch.Generator(...)` call that the way leads to, also inside `torch.Generator().manual_seed(0)`."""
+def _made(evidence: Evidence, steps: list[Step]) -> tuple[ast.Call, Scope] | None:
+    """The `torch.Generator(...)` call that the way leads to, also inside `torch.Generator().manual_seed(0)`; of several
+    that it may be, one that makes a generator where this one is."""
     for step in reversed(steps):
         for node in ast.walk(step.node):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Generator":
+            if _makes(node) and _fits(evidence, node, step.scope):
                 return (node, step.scope) if step.editable else None
+    for branch, scope in evidence.branches:
+        for node in ast.walk(branch):
+            if _makes(node) and _fits(evidence, node, scope) and Step("use", node, scope).editable:
+                return node, scope
     return None
+
+
+def _makes(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Generator"
+
+
+def _fits(evidence: Evidence, call: ast.Call, scope: Scope) -> bool:
+    """Whether a call may have made a generator on the device that this one is on."""
+    given = keyword(call, "device") or (call.args[0] if call.args else None)
+    if given is None:
+        return evidence.wrong_device == "cpu"
+    return evidence.inference.device_named(given, scope) in (None, evidence.wrong_device)
+
+
+def _contradicted(evidence: Evidence, step: Step) -> bool:
+    return any(_makes(n) and not _fits(evidence, n, step.scope) for n in ast.walk(step.node))
 
 
 def _mend(evidence: Evidence, call: ast.Call, scope: Scope) -> Mend | None:

@@ -21,6 +21,8 @@ from .scopes import MISSING, Binding, Scope, bindings_of, own_nodes, position
 NEAR, NAMED, ARGUMENT, OWN_DEVICE, OWN_STATE, LOCAL, GLOBAL_DEVICE, GLOBAL, LITERAL = range(9)
 
 
+MOST_CALLERS = 5
+
 _QUOTED = re.compile(r"[\"'](cuda(?::\d+)?)[\"']")
 
 
@@ -145,7 +147,9 @@ def _of_name(
                 return [Anchor(f"next({name}.parameters()).device", max(local_rank, LOCAL))]
             return [Anchor(f"{name}.device", local_rank, name)]
         return []
-    if kind == "local" and values.is_module(value) and _moved_later(name, scope, at):
+    if values.is_module(value) and (
+        _moved_since(name, scope) if kind == "argument" else _moved_later(name, scope, at)
+    ):
         return []
     return [
         anchor
@@ -310,6 +314,19 @@ def _moved_later(name: str, scope: Scope, at: ast.AST) -> bool:
                 and position(node) > position(at)
             ):
                 return True
+    return False
+
+
+def _moved_since(name: str, scope: Scope) -> bool:
+    """Whether the module that a function was given was moved below the call, when the function had returned."""
+    argument = scope.bound.get(name)
+    for _ in range(MOST_CALLERS):
+        if scope.frame is not None or argument is None or not isinstance(argument.node, ast.Name):
+            return False
+        name, scope, at = argument.node.id, argument.scope, argument.node
+        if _moved_later(name, scope, at):
+            return True
+        argument = scope.bound.get(name)
     return False
 
 

@@ -20,6 +20,7 @@ from .containers import follow_items
 from .evaluate import try_evaluate
 from .scopes import MISSING, Scope, dotted, position
 from .steps import Step
+from .trees import STATE
 from .until import until
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ def _attribute_of(
             )
         )
         tracer.follow(value, where, steps, path)
+        return
+    loaded = _assigned_by_load(tracer, owner, name, held)
+    if loaded is not None:
+        call, where = loaded
+        steps.append(
+            Step("unknown", call, where, "load_state_dict", where.source.statement(call), held, owner)
+        )
         return
     places = attributes.assignments(owner, name, tracer.sources)
     place, inner = _likeliest(tracer, places, owner, node, scope)
@@ -139,6 +147,27 @@ def _assigned_outside(tracer: Tracer, owner: Any, name: str, node: ast.AST, scop
                 return value, target, stmt, holder
             if base is MISSING and tracer.is_bad(value, holder) is not False and holder.frame is None:
                 return value, target, stmt, holder
+    return None
+
+
+def _assigned_by_load(tracer: Tracer, owner: Any, name: str, held: Any) -> tuple[ast.Call, Scope] | None:
+    """`model.load_state_dict(saved, assign=True)`: the call whose dict still has the very tensor."""
+    key = values.storage_key(held) if values.is_tensor(held) else None
+    if key is None or attributes.kind_in(owner, name) not in STATE.values():
+        return None
+    for live in reversed(tracer.live):
+        for node in live.source.nodes_with("assign=True"):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            given = next((k.value for k in node.keywords if k.arg == "assign"), None)
+            if node.func.attr != "load_state_dict" or not isinstance(given, ast.Constant) or not given.value:
+                continue
+            where = tracer.scope_of(live.source.scope(node) or live.node, live)
+            saved = try_evaluate(node.args[0], where) if node.args else MISSING
+            if not values.is_container(saved):
+                continue
+            if any(values.is_tensor(t) and values.storage_key(t) == key for _, t in values.items(saved)):
+                return node, where
     return None
 
 

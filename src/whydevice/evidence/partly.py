@@ -271,14 +271,14 @@ class Mover:
             if stored is None:
                 continue
             key, value = stored
+            if isinstance(key, ast.Constant) and key.value == way[0].key and _has_move(value):
+                return None  # moved as well, wherever to: what is there now came later
             sibling = self._move(value, scope)
             if sibling is None:
                 continue
             statement = scope.source.statement(node)
             loop = next((u for u in scope.source.ancestors(node) if isinstance(u, ast.For)), None)
             if isinstance(key, ast.Constant):
-                if key.value == way[0].key:
-                    return None
                 last = Gap("statement", statement or node, scope, way, sibling, owner=_owner(node))
             elif loop is not None:
                 found = self._left_out(loop, node, key, sibling, way, scope, known)
@@ -326,6 +326,10 @@ class Mover:
                 if target in (self.wanted, None):
                     return inner
         return None
+
+
+def _has_move(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr in MOVERS for n in ast.walk(node))
 
 
 def _is(node: ast.AST, name: str) -> bool:
