@@ -188,10 +188,21 @@ def appended(step: Step, text: str | None, title: str) -> Mend | None:
         return None
     if not (has_move(try_evaluate(step.node, step.scope)) and has_move(bound_now(step))):
         return None
+    if _names_gpu(step.node):
+        return None  # it says itself which GPU: a second move would not be what is meant
     made = edits.append_method(step.scope.source, step.node, text)
     if step.scope.source.segment(step.node).endswith(text):
         return None  # it was moved by these very words, and something else has put the tensor elsewhere
     return Mend(title, made, step.node, step.scope)
+
+
+def _names_gpu(node: ast.expr) -> bool:
+    """`x.cuda()`, `x.to("cuda:1")`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    given = node.args[0] if node.args else None
+    literal = isinstance(given, ast.Constant) and str(given.value).startswith("cuda")
+    return node.func.attr == "cuda" or (node.func.attr == "to" and literal)
 
 
 def bound_now(step: Step) -> Any:

@@ -45,6 +45,10 @@ def find(evidence: Evidence) -> Finding | None:
                 finding.trail.append((root.node, root.scope, made_note(root)))
             said = finding.mends[0].note if finding.mends else ""
             finding.root_note = said or f"not moved to {evidence.wanted} here"
+    if finding is not None and evidence.wanted is not None and evidence.wanted.startswith("cuda"):
+        if wrong.device.startswith("cuda") and evidence.direction in ("", "majority"):
+            for mend in finding.mends:
+                mend.applicability, mend.reason = "unsafe", "which of the two GPUs is meant is not known"
     if finding is not None and (root is None or root.kind not in MADE):
         finding.certainty = "likely"  # that it is an input is what is left, not what was seen
     return finding

@@ -27,12 +27,12 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import canonical, keyword
 from ..evidence.operands import flat, held_tensors
-from ..evidence.scopes import MISSING
+from ..evidence.scopes import MISSING, own_nodes, position
 from ..types import Certainty
 from ._finding import Finding, Mend
 from ._modules import appended_move
-from ._moves import best_anchor
-from ._order import value_now
+from ._moves import best_anchor, moves_in
+from ._order import moved, value_now
 from ._user_calls import UserCall, device_parameter, package_of, user_calls
 
 NAME = "library-default-device"
@@ -64,6 +64,8 @@ def _search(evidence: Evidence, wanted: str, wrong: str) -> Finding | None:
         if default == wanted:
             continue
         made = _made(evidence, one)
+        if _changed_since(evidence, one, wrong):
+            continue
         if name is not None and one.node is evidence.node and _made_in_call(evidence, name):
             return _finding(evidence, one, name, MISSING, (default, wanted, wrong))
         if made is MISSING or made is None:
@@ -89,6 +91,26 @@ def _made(evidence: Evidence, one: UserCall) -> Any:
         same = {id(held): held for held in seen if type(held) is one.called}
         made = next(iter(same.values())) if len(same) == 1 else MISSING
     return made
+
+
+def _changed_since(evidence: Evidence, one: UserCall, wrong: str) -> bool:
+    """Whether your code, below the call, moves what it made to the wrong device, or puts something in it: then it is
+    not where the library chose."""
+    target = one.target()
+    text = ast.unparse(target) if target is not None else None
+    for node in own_nodes(one.scope.node) if text is not None else ():
+        if not isinstance(node, ast.Call | ast.Attribute) or position(node) < position(one.node):
+            continue
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == text:
+                return True
+        elif isinstance(node.func, ast.Name):
+            if node.func.id == "setattr" and node.args and ast.unparse(node.args[0]) == text:
+                return True
+        elif next(moves_in([node]), None) is node and ast.unparse(moved(node)) == text:
+            if evidence.inference.moved_to(node, one.scope) == wrong:
+                return True
+    return False
 
 
 def _put_into(one: UserCall, made: Any) -> bool:

@@ -19,6 +19,7 @@ from ..evidence import values
 from ..evidence.calls import enter, returned
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
+from ..evidence.infer import keyword
 from ..evidence.libraries import is_library
 from ..evidence.operands import Leaf, flat, leaves
 from ..evidence.scopes import MISSING, Scope, bindings_of
@@ -41,7 +42,7 @@ def find(evidence: Evidence) -> Finding | None:
     if any(d != evidence.wanted for one in flat(given_to) if not one.is_scalar for d in one.devices()):
         return None
     made = _made_in_library(evidence)
-    if made is None:
+    if made is None or _was_told(made):
         return None
     name = library_name(made.file)
     where = f"{os.path.basename(made.file)}, line {made.line}, in `{made.scope.function or 'the module'}`"
@@ -71,6 +72,18 @@ def find(evidence: Evidence) -> Finding | None:
         mends=[Mend("work around the library", (), evidence.node, user, "manual", reason)],
         trail=[(made.node, made.scope, f"made on {evidence.wrong_device} by {name}")],
     )
+
+
+def _was_told(made: Step) -> bool:
+    """Whether the call names a device that something outside of the function decides: an attribute, a global name, an
+    argument. Where that came from is not seen, so that the library chose it by itself is not either."""
+    given = keyword(made.node, "device") if isinstance(made.node, ast.Call) else None
+    if isinstance(given, ast.Name):
+        argument = made.scope.bound.get(given.id)
+        if argument is not None:
+            return not argument.default
+        return given.id not in bindings_of(made.scope.node)
+    return isinstance(given, ast.Attribute)
 
 
 def _object_without_move(evidence: Evidence) -> Leaf | None:

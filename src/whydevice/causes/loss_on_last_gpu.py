@@ -28,6 +28,7 @@ from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Argument, Scope, bindings_of, own_nodes, reaching
 from ..evidence.sources import is_regular_file
 from ..evidence.steps import Step
+from ._facts import requires_grad
 from ._finding import Finding, Mend
 
 NAME = "loss-on-last-gpu"
@@ -55,7 +56,18 @@ def find(evidence: Evidence) -> Finding | None:
     place = _outward(loss, wrong, evidence)
     if place is None:
         return None
-    return _finding(evidence, place, wanted, wrong)
+    finding = _finding(evidence, place, wanted, wrong)
+    if requires_grad(target) and not requires_grad(output):
+        _unnamed(finding, wanted, wrong)
+    return finding
+
+
+def _unnamed(finding: Finding, wanted: str, wrong: str) -> None:
+    """`mse_loss(y, prediction)`: what came as the target is what is trained, so neither is called by the parameter's name."""
+    finding.headline = f"`{finding.culprit}` is on {wrong}, but what the loss compares it with is on {wanted}"
+    finding.root_note = f"on {wrong}, and compared with what is on {wanted}"
+    for mend in finding.mends:
+        mend.title = "move it to the GPU of the other"
 
 
 def _is_torch(scope: Scope) -> bool:
