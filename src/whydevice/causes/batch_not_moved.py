@@ -53,6 +53,8 @@ def find(evidence: Evidence) -> Finding | None:
 def _puts_together(root: Step) -> bool:
     """Whether the loader has a `collate_fn` of the user's: where that puts its batches is up to it."""
     for node in ast.walk(root.node):
+        if isinstance(node, ast.keyword) and node.arg == "collate_fn":
+            return True
         held = try_evaluate(node, root.scope) if isinstance(node, ast.Name) else None
         collate = values.lookup(values.instance_dict(held), "collate_fn")
         if collate is not None:

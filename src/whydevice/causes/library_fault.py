@@ -75,15 +75,15 @@ def find(evidence: Evidence) -> Finding | None:
 
 
 def _was_told(made: Step) -> bool:
-    """Whether the call names a device that something outside of the function decides: an attribute, a global name, an
-    argument. Where that came from is not seen, so that the library chose it by itself is not either."""
+    """Whether the call names a device that something outside of the function may decide: an attribute, a global name, an
+    argument, what is computed. Where that came from is not seen, so that the library chose it by itself is not either."""
     given = keyword(made.node, "device") if isinstance(made.node, ast.Call) else None
     if isinstance(given, ast.Name):
         argument = made.scope.bound.get(given.id)
         if argument is not None:
             return not argument.default
         return given.id not in bindings_of(made.scope.node)
-    return isinstance(given, ast.Attribute)
+    return given is not None and not any(isinstance(given, kind) for kind in (ast.Name, ast.Constant))
 
 
 def _object_without_move(evidence: Evidence) -> Leaf | None:
