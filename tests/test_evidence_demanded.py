@@ -91,10 +91,7 @@ def test_a_total_that_others_bring_their_parts_to_stays(tmp_path: Path) -> None:
 def test_a_generator_was_not_made_by_a_call_that_names_another_device(tmp_path: Path) -> None:
     found = _explained(PICKED, tmp_path)
     assert found.cause is not None and found.cause.name == "generator-on-other-device"
-    assert (
-        found.root is not None
-        and "cuda" not in found.root.source.partition("generator=")[0].partition("5,")[0]
-    )
+    assert found.root is not None and found.root.line != 4
 
 
 def test_a_prediction_is_not_called_a_target(tmp_path: Path) -> None:
