@@ -67,6 +67,21 @@ for x in DataLoader(torch.randn(6, 4), batch_size=4, collate_fn=collate):
     net(x)
 """
 
+COMPUTED = """\
+import torch
+def steps(n, device=None):
+    device = device or ("cuda" if n > 10 else "cpu")
+    return torch.linspace(0, 1, n, device=device)
+torch.nn.Linear(5, 2).to("cuda")(steps(5))
+"""
+TAKEN_AWAY = """\
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+parallel = torch.nn.DataParallel(model.cuda())
+model.cpu()
+parallel(torch.randn(6, 4).cuda())
+"""
+
 
 def _explained(text: str, tmp_path: Path) -> Explanation:
     path = tmp_path / "script.py"
@@ -114,3 +129,14 @@ def test_of_two_gpus_that_the_script_names_none_is_changed_without_a_look(tmp_pa
 def test_a_loader_with_a_collate_function_yields_some_batches_elsewhere(tmp_path: Path) -> None:
     notes = [t.note for t in _explained(COLLATED, tmp_path).trail]
     assert "the loader gave this batch on cpu" in notes
+
+
+def test_a_default_that_the_body_replaces_is_not_why(tmp_path: Path) -> None:
+    notes = [t.note for t in _explained(COMPUTED, tmp_path).trail]
+    assert "`device` is cpu" in notes and not any("by default" in note for note in notes)
+
+
+def test_a_module_that_was_moved_before_it_was_wrapped_is_not_moved_there_again(tmp_path: Path) -> None:
+    found = _explained(TAKEN_AWAY, tmp_path)
+    assert found.cause is not None and found.cause.name == "dataparallel-device"
+    assert found.certainty == "likely" and not found.fixes

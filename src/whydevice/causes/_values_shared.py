@@ -20,7 +20,7 @@ MOST_TOGETHER = 8
 
 def value_finding(evidence: Evidence, note: str, root: Step | None = None) -> Finding | None:
     wrong = evidence.wrong
-    if wrong is None:
+    if wrong is None or went_elsewhere(evidence):
         return None
     finding = Finding(culprit=wrong.expression, root_note=note)
     mend = mend_value(evidence, evidence.steps)

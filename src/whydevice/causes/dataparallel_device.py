@@ -35,14 +35,15 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import keyword
-from ..evidence.scopes import Scope
+from ..evidence.scopes import MISSING, Scope
 from ..evidence.steps import Step
 from ..types import Edit
 from . import tensor_attribute_not_buffer
 from ._facts import is_replica
 from ._finding import Finding, Mend
 from ._modules import appended_move
-from ._moves import appended, move_text
+from ._moves import appended, move_text, moves_in
+from ._order import move_statements, moved, value_now
 from ._user_calls import UserCall, user_calls
 from ._wrapper_flag import flag_mend
 
@@ -157,13 +158,31 @@ def _elsewhere(evidence: Evidence, made: UserCall | None, device: str) -> Findin
             text = f"[{', '.join([index, *rest])}]"
         finding.root_note = f"does not begin with {index}, where the module is"
         made_edits = edits.replace_node(scope.source, literal, text)
-        finding.mends.append(Mend("begin with the GPU that the module is on", made_edits, literal, scope))
+        begin = Mend("begin with the GPU that the module is on", made_edits, literal, scope)
+        if not isinstance(literal, ast.List):  # how many they are is not written here
+            begin.applicability, begin.reason = "unsafe", "runs on that GPU alone"
+        finding.mends.append(begin)
+        return finding
+    if _was_moved(evidence, made):
+        finding.certainty, finding.root_node, finding.root_scope = "likely", evidence.node, evidence.user
+        finding.root_note = f"its module is on {device} by now"
         return finding
     evidence.wrong_device = device
     mend = appended_move(evidence, made.node.args[0], made.scope, "move the module before it is wrapped")
     if mend is not None:
         finding.mends.append(mend)
     return finding
+
+
+def _was_moved(evidence: Evidence, made: UserCall) -> bool:
+    """Whether the script moves the module to that GPU, in the call or elsewhere: what took it away came later."""
+    argument = made.node.args[0]
+    if any(evidence.inference.moved_to(call, made.scope) == evidence.wanted for call in moves_in([argument])):
+        return True
+    held = value_now(argument, made.scope)
+    return held is not MISSING and any(
+        value_now(moved(call), made.scope) is held for call, _ in move_statements(evidence, made.scope)
+    )
 
 
 def _unwrapped(made: UserCall, argument: ast.expr) -> tuple[Edit, ...]:

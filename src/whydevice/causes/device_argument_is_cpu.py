@@ -22,6 +22,7 @@ import ast
 
 from ..evidence.collect import Evidence
 from ..evidence.infer import keyword
+from ..evidence.scopes import bindings_of
 from ._finding import Finding
 from ._values_shared import value_finding
 
@@ -43,12 +44,11 @@ def find(evidence: Evidence) -> Finding | None:
     if given is None:
         return None
     written = root.scope.source.one_line(given)
-    default = (
-        isinstance(given, ast.Name) and given.id in root.scope.bound and root.scope.bound[given.id].default
-    )
+    name = given.id if isinstance(given, ast.Name) else ""
+    default = name in root.scope.bound and root.scope.bound[name].default
     why = (
         f"`{written}` was not passed, and is {evidence.wrong_device} by default"
-        if default
+        if default and name not in bindings_of(root.scope.node)  # else its body computes another
         else f"made with device={written} here"
         if isinstance(given, ast.Constant)
         else f"`{written}` is {evidence.wrong_device}"
