@@ -144,6 +144,29 @@ STYLES = {
         "emb(batch['ids']) * batch['mask']\n",
         ["    return {k: v.to(device) for k, v in batch.items()}"],
     ),
+    "both fields of an object that one expression reads": (
+        "from types import SimpleNamespace\ndef mixed(query, memory):\n    return query + memory.keys + 2 * memory.values\n"
+        "def fresh(n):\n    return SimpleNamespace(keys=torch.ones(n), values=torch.ones(n))\n"
+        "mixed(torch.ones(3, device='cuda'), fresh(3))\n",
+        ["    return query + memory.keys.to(query.device) + 2 * memory.values.to(query.device)"],
+    ),
+    "what a second call of the same function gets": (
+        "def picked(row, at):\n    return row.gather(0, at)\ndef both(low, high, at):\n"
+        "    return picked(low, at) + picked(high, at)\n"
+        "both(torch.ones(4), torch.zeros(4), torch.zeros(2, dtype=torch.long, device='cuda'))\n",
+        [
+            'both(torch.ones(4, device="cuda"), torch.zeros(4, device="cuda"),'
+            " torch.zeros(2, dtype=torch.long, device='cuda'))"
+        ],
+    ),
+    "each member of a tuple that a helper makes": (
+        "class Cell(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.kind = 'lstm'\n"
+        "        self.rnn = nn.LSTM(4, 4)\n    def start(self, like):\n        h = torch.zeros(1, 4)\n"
+        "        if self.kind == 'gru':\n            return h\n        c = torch.ones(1, 4)\n        return h, c\n"
+        "    def forward(self, x):\n        return self.rnn(x, self.start(x))\n"
+        "Cell().cuda()(torch.ones(3, 4, device='cuda'))\n",
+        ["        h = torch.zeros(1, 4, device=like.device)", "        c = torch.ones(1, 4, device=like.device)"],
+    ),
 }  # fmt: skip
 
 WRAPPED = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ from .causes._values_shared import touches
 from .evidence import values
 from .evidence.ahead import Lookout, Next
 from .evidence.collect import Evidence, Wrong
-from .types import Also, DeviceError
+from .evidence.scopes import Scope
+from .types import Also, DeviceError, Edit
 
 MOST_JOINED = 6
 _ORDER = {"safe": 0, "unsafe": 1, "manual": 2}
@@ -29,7 +31,7 @@ def join(
     first = finding.mends[0]
     also: list[Also] = []
     for each in Lookout(evidence).found()[:MOST_JOINED]:
-        if _mended(each, first) or _placed_by_hooks(evidence, each):
+        if _mended(each, first, evidence) or _placed_by_hooks(evidence, each):
             continue
         _, more = diagnose(_as_if_it_failed(evidence, each))
         if more is None or more.certainty == "possible":
@@ -60,12 +62,20 @@ def _same_reason(evidence: Evidence, finding: Finding) -> Iterator[Also]:
         )
 
 
-def _mended(each: Next, first: Mend) -> bool:
-    """Whether the mend changes that very operation already (its index comes to the CPU, where its table stays)."""
-    node, path = each.operation, each.scope.source.path
+def _mended(each: Next, first: Mend, evidence: Evidence) -> bool:
+    """Whether the mend changes that very operation already (its index comes to the CPU, where its table stays).
+
+    Where only the culprit itself is moved, as a part of a larger expression, the rest of that is as it was.
+    """
+    culprit = evidence.wrong.leaf if evidence.wrong is not None else None
+    inside = {e for e in first.edits if culprit is not None and _within(e, culprit.node, culprit.scope)}
+    return any(e not in inside and _within(e, each.operation, each.scope) for e in first.edits)
+
+
+def _within(edit: Edit, node: ast.AST, scope: Scope) -> bool:
     start = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     end = getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
-    return any(e.file == path and start <= (e.line, e.column) <= end for e in first.edits)
+    return edit.file == scope.source.path and start <= (edit.line, edit.column) <= end
 
 
 def _placed_by_hooks(evidence: Evidence, each: Next) -> bool:

@@ -167,7 +167,10 @@ def _property(evidence: Evidence) -> Finding | None:
     if step is None or root is None or not step.editable:
         return None
     mend = None
-    if root.kind == "factory" and root.scope.node is step.scope.node:
+    inside = root.scope.node is step.scope.node
+    if not inside and evidence.inference.device(step.node, step.scope) == evidence.wrong_device:
+        return None  # computed anew it would be wrong again: what it is computed from is
+    if root.kind == "factory" and inside:
         mend = factory_mend(evidence, root, evidence.steps, last_resort=True)
     finding = Finding(
         root_node=root.node if mend is not None else step.node,

@@ -10,7 +10,7 @@ from . import attributes
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
 from .passive import class_module, instance_dict, is_class, same_scalar
-from .scopes import MISSING, Scope, own_nodes
+from .scopes import MISSING, Argument, Scope, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
 
@@ -34,6 +34,9 @@ def method_scope(
         receiver=owner,
         depth=scope.depth + 1,
     )
+    first = holder.parameters()[0].arg if holder.parameters() else ""
+    if place.kind == "property" and first and isinstance(node, ast.Attribute):
+        holder.bound[first] = Argument(node.value, scope)  # where its object came from, the reader tells
     if method is not None and method.name in ("__init__", "__post_init__"):
         call = construction(tracer, node, scope)
         if call is not None and isinstance(call.node, ast.Call):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import values
 from .calls import enter
 from .collect import Evidence
+from .infer import NOT_A_TENSOR
 from .libraries import is_library
 from .operands import Leaf, flat, leaves
 from .scopes import MISSING, Scope, own_nodes
@@ -75,7 +76,8 @@ class Lookout:
                 entered = self._entered(node, scope, depth)
                 if entered is not None:
                     inside = own_nodes(entered.node)
-                    return [each for inner in inside for each in self._judge(inner, entered, depth + 1)]
+                    found = [each for inner in inside for each in self._judge(inner, entered, depth + 1)]
+                    return [_at_call(each, node, scope) for each in found] if self._runs(entered) else found
             if kind == "other":
                 return []
         operands = leaves(node, scope, self.evidence.inference)
@@ -91,13 +93,21 @@ class Lookout:
         entered = enter(node, scope, self.evidence.sources)
         if entered is None or is_library(entered.source.path):
             return None
-        running = any(live.node is entered.node for live in self.evidence.scopes if live.live is not None)
-        return None if running else entered
+        again = depth == 0 and entered.node is not scope.node  # with other arguments, not one inside the other
+        return None if self._runs(entered) and not again else entered
+
+    def _runs(self, entered: Scope) -> bool:
+        return any(live.node is entered.node for live in self.evidence.scopes if live.live is not None)
 
     def _device(self, one: Leaf) -> str | None:
         if one.is_tensor and values.storage_key(one.value) in self.mended:
             return self.evidence.wanted
-        return self.evidence.wanted if id(one.value) in self.modules else one.device
+        if id(one.value) in self.modules:
+            return self.evidence.wanted
+        if one.value is MISSING and one.device is None and isinstance(one.node, ast.BinOp | ast.UnaryOp):
+            devices = {self._device(part) for part in one.parts if not part.is_scalar} - {NOT_A_TENSOR}
+            return devices.pop() if len(devices) == 1 else None  # what it gives once the culprit is mended
+        return one.device
 
     def _wrong_in(self, one: Leaf) -> list[Leaf]:
         """The operand where it is live and wrong; where its value is gone, the live parts that make it wrong."""
@@ -124,6 +134,14 @@ class Lookout:
         return steps[-1].kind in ("factory", "constructor") and (
             root is None or steps[-1].node is not root.node
         )
+
+
+def _at_call(each: Next, call: ast.Call, scope: Scope) -> Next:
+    """The argument that an operand came from: under its own name it is the one that failed in the call before."""
+    given = each.scope.bound.get(each.leaf.node.id) if isinstance(each.leaf.node, ast.Name) else None
+    if given is None or given.spread or given.default or given.scope is not scope:
+        return each
+    return Next(replace(each.leaf, node=given.node, scope=scope), call, scope)
 
 
 def _of_scalars(node: ast.AST) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import values, vocabulary
 from .activations import method_scope
-from .calls import enter, returned
+from .calls import enter
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import same_scalar
@@ -23,6 +23,7 @@ from .scopes import (
     reaching,
 )
 from .steps import Step, return_step
+from .taken import fitting, reached
 
 if TYPE_CHECKING:
     from .origins import Tracer
@@ -165,7 +166,7 @@ def _call_items(
         steps.append(Step("library", node, scope, last, value=held))
         return
     steps.append(Step("call", node, scope, last, value=held, extra={"entered": inner_scope}))
-    found = returned(inner_scope.node)
+    found = fitting(reached(inner_scope), inner_scope, steps, tracer.inference)
     for value in found:
         if isinstance(value, ast.Constant):
             continue

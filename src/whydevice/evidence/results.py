@@ -6,13 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import values, vocabulary
-from .calls import enter, returned
+from .calls import enter
 from .containers import follow_items
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
 from .passive import exactly
 from .scopes import Scope
 from .steps import Step, return_step
+from .taken import fitting, reached
 
 if TYPE_CHECKING:
     from .origins import Tracer
@@ -177,7 +178,7 @@ def _constructed_from(
 def _returned(
     tracer: Tracer, entered: Scope, call: ast.Call, steps: list[Step], path: tuple[int, ...]
 ) -> None:
-    candidates = returned(entered.node)
+    candidates = fitting(reached(entered), entered, steps, tracer.inference)
     picked: list[ast.expr] = []
     for value in candidates:
         leaf: ast.expr = value
