@@ -6,11 +6,11 @@ import ast
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import attributes
+from . import attributes, values
 from .calls import bind_entered, enter
 from .evaluate import try_evaluate
-from .passive import class_module, instance_dict, is_class, same_scalar
-from .scopes import MISSING, Argument, Scope, own_nodes
+from .passive import class_module, class_name, instance_dict, is_class, same_scalar
+from .scopes import MISSING, Argument, Scope, dotted, own_nodes
 from .sources import FunctionNode, ScopeNode
 from .steps import Step
 
@@ -39,6 +39,8 @@ def method_scope(
         holder.bound[first] = Argument(node.value, scope)  # where its object came from, the reader tells
     if method is not None and method.name in ("__init__", "__post_init__"):
         call = construction(tracer, node, scope)
+        if call is None or not (isinstance(call.node, ast.Call) and _constructs(call, place.cls)):
+            call = built_of(tracer, owner) or call  # what keeps it was constructed by another call
         if call is not None and isinstance(call.node, ast.Call):
             entered = enter(call.node, call.scope, tracer.sources)
             if entered is not None and entered.node is method:
@@ -160,6 +162,31 @@ def way_to_construction(tracer: Tracer, node: ast.AST, scope: Scope) -> list[Ste
         tracer.bad, tracer.sought = saved
     built = next((i for i, s in enumerate(steps) if s.kind == "construct"), None)
     return steps[: built + 1] if built is not None else []
+
+
+def built_of(tracer: Tracer, owner: Any) -> Step | None:
+    """The call in a live frame that constructed an object which came back through a library: it keeps what that gave."""
+    cls = type(owner)
+    held = [value for _, value in values.named(values.instance_dict(owner))]
+    kept = {id(value) for each in held for value in _with_items(each) if _is_own(value)}
+    for scope in reversed(tracer.live):
+        for call in own_nodes(scope.node) if kept else ():
+            named = isinstance(call, ast.Call) and (dotted(call.func) or "").endswith(class_name(cls))
+            if not (named and isinstance(call, ast.Call) and try_evaluate(call.func, scope) is cls):
+                continue
+            given = [try_evaluate(a, scope) for a in (*call.args, *(k.value for k in call.keywords))]
+            if any(id(value) in kept for each in given for value in _with_items(each)):
+                return Step("construct", call, scope, class_name(cls), value=cls)
+    return None
+
+
+def _with_items(value: Any) -> list[Any]:
+    return [value, *(item for _, item in values.items(value))]
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a value is an object of its own, which two calls are not given by chance."""
+    return values.is_tensor(value) or values.is_module(value) or values.size(value) > 0
 
 
 def node_of(place: attributes.Assignment) -> ScopeNode:

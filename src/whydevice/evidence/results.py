@@ -10,7 +10,7 @@ from .calls import enter
 from .containers import follow_items
 from .evaluate import call_name, try_evaluate
 from .infer import NOT_A_TENSOR
-from .passive import exactly
+from .passive import class_module, exactly
 from .scopes import Scope
 from .steps import Step, return_step
 from .taken import fitting, reached
@@ -135,6 +135,9 @@ def _function(
     held = try_evaluate(node.func, scope)
     name = call_name(node) or ""
     last = name.rpartition(".")[2]
+    if last in vocabulary.PASS_THROUGH and node.args and _of_builtins(held):
+        follow_items(tracer, node.args[0], scope, steps, None, path)
+        return
     if values.is_class(held):
         steps.append(Step("construct", node, scope, last, value=held))
         if tracer.bad is not None and not _is_module_class(held):
@@ -160,6 +163,11 @@ def _function(
         return
     steps.append(Step("call", node, scope, last, value=held, extra={"entered": entered}))
     _returned(tracer, entered, node, steps, path)
+
+
+def _of_builtins(held: object) -> bool:
+    """Whether it is `list`, `reversed` or another class of Python's that keeps the very items it is given."""
+    return values.is_class(held) and class_module(held) in ("builtins", "itertools")
 
 
 def _constructed_from(
