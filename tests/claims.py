@@ -170,6 +170,10 @@ class Check:
             for c in calls
             if isinstance(c.func, ast.Attribute) and c.func.attr in MOVES
         }
+        for each in ast.walk(node):  # `[x.cuda() for x in xs]` moves `xs`
+            if isinstance(each, ast.ListComp | ast.GeneratorExp):
+                names = {ast.unparse(g.target): ast.unparse(g.iter) for g in each.generators}
+                moved |= {names[name] for name in moved & set(names)}
         for taken, left in MOVES_BUT.findall(place.note):
             if _text(taken) not in moved or _text(left) in moved:
                 self.broken.append(f"`{marked}` does not move `{taken}` alone")

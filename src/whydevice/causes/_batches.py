@@ -147,6 +147,9 @@ def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: S
     if issubclass(kind, dict) and all(is_a(k, str) for k in wrong):
         whole = len(wrong) == len(items) and not _loses_items(name, scope)
         return _dict_move(name, wrong, text, whole)
+    rows = _rows_move(evidence, name, held, text, scope)
+    if rows is not None:
+        return [rows]
     if kind in (list, tuple) or (
         issubclass(kind, tuple) and values.class_attribute(kind, "_make") is not None
     ):
@@ -201,6 +204,32 @@ def _dict_move(name: str, wrong: list[Any], text: str, whole: bool) -> list[str]
     if len(wrong) <= MOST_ITEMS:
         return [f'{name}["{k}"] = {name}["{k}"]{text}' for k in wrong]
     return None
+
+
+def _rows_move(evidence: Evidence, name: str, held: Any, text: str, scope: Scope) -> str | None:
+    """The statement that moves a list or tuple of dicts or rows (the targets of a detector), all of them alike."""
+    rows = [row for _, row in values.items(held)]
+    kind = type(rows[0]) if rows else None
+    if type(held) not in (list, tuple) or kind not in (dict, list, tuple) or name in ("k", "t", "v"):
+        return None
+    cells = [cell for row in rows for cell in values.items(row)]
+    if any(type(row) is not kind for row in rows) or any(on_host(k, v) for k, v in cells):
+        return None
+    if not any(_wrong(evidence, v) for _, v in cells):
+        return None
+    move = f"v{text}"
+    if not all(values.is_tensor(v) for _, v in cells):
+        if "torch" not in scope.globals or any(values.is_container(v) for _, v in cells):
+            return None
+        move = f"v{text} if torch.is_tensor(v) else v"
+    each = f"{{k: {move} for k, v in t.items()}}" if kind is dict else f"[{move} for v in t]"
+    if kind is tuple:
+        each = f"tuple({each[1:-1]})"
+    return (
+        f"{name} = [{each} for t in {name}]"
+        if type(held) is list
+        else f"{name} = tuple({each} for t in {name})"
+    )
 
 
 def _row_move(

@@ -7,8 +7,17 @@ import ast
 from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position, reaching
+from ..evidence.scopes import (
+    MISSING,
+    Scope,
+    bindings_of,
+    comprehension_binding,
+    own_nodes,
+    position,
+    reaching,
+)
 from ..evidence.steps import Step
+from ..source import Source
 from ._batches import container_move, loader_mend, moves_of, unpacking_mend
 from ._factories import cached, factory_mend, usable
 from ._finding import Mend
@@ -253,7 +262,7 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
         if sibling is not None and sibling in step.stmt.body:
             assert after is not None and isinstance(after.func, ast.Attribute)
             left = " and ".join(f"`{line.partition(' = ')[0]}`" for line in lines.split("\n"))
-            note = f"moves `{source.one_line(after.func.value)}`, but not {left}"
+            note = f"moves `{_moved_name(after, source)}`, but not {left}"
             made = edits.insert_after(source, sibling, lines)
             return Mend(beside(after), made, sibling, step.scope, note=note)
         made = edits.insert_at_suite_start(source, step.stmt, lines)
@@ -270,6 +279,17 @@ def bound_mend(evidence: Evidence, step: Step, text: str, after: ast.Call | None
     return appended(step, text, title) or _whole(evidence, step, text)
 
 
+def _moved_name(call: ast.Call, source: Source) -> str:
+    """What a move is of: where it moves a list item by item, the list."""
+    assert isinstance(call.func, ast.Attribute)
+    for up in source.ancestors(call):
+        if isinstance(up, ast.ListComp | ast.GeneratorExp):
+            return source.one_line(up.generators[0].iter)
+        if isinstance(up, ast.stmt):
+            break
+    return source.one_line(call.func.value)
+
+
 def beside(call: ast.Call) -> str:
     """The title of a move that is written like another one near by."""
     return f"move it as line {call.lineno} does"
@@ -282,6 +302,8 @@ def _whole(evidence: Evidence, step: Step, text: str) -> Mend | None:
     held = step.scope.locals.get(name, MISSING)
     if not isinstance(statement, ast.stmt) or held is MISSING or step.scope.frame is None:
         return None
+    if comprehension_binding(step.scope.source, step.node, name) is not None:
+        return None  # above the statement there is no such name
     lines = container_move(evidence, name, held, text, step.scope)
     if lines is None or isinstance(statement, ast.For | ast.While | ast.With | ast.If):
         return None

@@ -10,7 +10,7 @@ from .. import edits
 from ..evidence import values
 from ..evidence.anchors import GLOBAL_DEVICE, LITERAL, NAMED, OWN_DEVICE, Anchor, anchors
 from ..evidence.collect import Evidence
-from ..evidence.evaluate import try_evaluate
+from ..evidence.evaluate import call_name, try_evaluate
 from ..evidence.infer import Inference, current_index, keyword
 from ..evidence.moveless import has_move
 from ..evidence.passive import exactly
@@ -258,13 +258,22 @@ def sibling_move(evidence: Evidence, step: Step) -> ast.Call | None:
         ]
     found: list[ast.AST] = []
     for node in nodes:
-        found += node.elts if isinstance(node, ast.Tuple) else [node]
+        found += [_of_items(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])]
     for call in moves_in(found):
         if is_move_to(call, step.scope, wanted, evidence.inference) and _bound_above(
             call, statement, step.scope
         ):
             return call
     return None
+
+
+def _of_items(node: ast.expr) -> ast.expr:
+    """What a list of moved items is made of: `x.to(device)` of `[x.to(device) for x in xs]`, of `list(...)` too."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and call_name(node) in ("list", "tuple", "dict"):
+        node = node.args[0]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return _of_items(node.elt)
+    return _of_items(node.value) if isinstance(node, ast.DictComp) else node
 
 
 def _bound_above(call: ast.Call, statement: ast.stmt, scope: Scope) -> bool:

@@ -10,6 +10,7 @@ from .. import edits
 from ..evidence import attributes, values
 from ..evidence.building import setters
 from ..evidence.collect import Evidence
+from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Scope, bindings_of
 from ..evidence.steps import Step
 from ._batches import frozen
@@ -24,6 +25,8 @@ def after_construction(evidence: Evidence, step: Step) -> Mend | None:
     """Below the line that made the object, move all of its tensors that are on the wrong device."""
     if step.owner is MISSING or values.is_module(step.owner) or frozen(type(step.owner)):
         return None
+    if _of_library(type(step.owner), evidence):
+        return None  # its attributes are its own to set: what the user's code reads of it is moved there
     names = [
         name
         for name, held in values.named(values.instance_dict(step.owner))
@@ -55,6 +58,11 @@ def _there(evidence: Evidence, owner: Any, name: str, statement: ast.Assign) -> 
         place.method is not None and place not in later and not isinstance(place.node, ast.Constant)
         for place in attributes.assignments(owner, name, evidence.sources)
     )
+
+
+def _of_library(cls: type, evidence: Evidence) -> bool:
+    located = attributes.class_source(cls, evidence.sources)
+    return located is not None and is_library(located[0].path)
 
 
 def _locals(evidence: Evidence, owner: Any) -> Iterator[tuple[str, ast.Assign, Scope]]:

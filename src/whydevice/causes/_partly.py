@@ -68,9 +68,20 @@ def _way(root: Any, tensors: list[Any]) -> list[Link] | None:
 def _on_the_way(evidence: Evidence) -> Iterator[tuple[ast.expr, list[Link], Scope]]:
     """The expressions on the way whose value is gone but was unpacked: the targets say where the tensor was in it."""
     tensors = _tensors(evidence)
-    for step in evidence.steps:
-        if step.kind == "assign" and step.path and tensors and isinstance(step.node, ast.Call | ast.Tuple):
+    for step in evidence.steps if tensors else ():
+        literal = step.scope.source.parent(step.node)
+        if step.kind == "assign" and step.path and isinstance(step.node, ast.Call | ast.Tuple):
             yield step.node, [*(Link(MISSING, p) for p in step.path), Link(tensors[0])], step.scope
+        elif step.kind == "assign" and isinstance(step.node, ast.Tuple | ast.List):
+            into = step.extra.get("into", ())
+            yield step.node, [*(Link(MISSING, p) for p in into), Link(tensors[0])], step.scope
+        elif (
+            step.kind == "return"
+            and isinstance(literal, ast.Tuple | ast.List)
+            and isinstance(step.node, ast.expr)
+        ):
+            index = literal.elts.index(step.node)  # of what a generator yields
+            yield literal, [Link(MISSING, index), Link(tensors[0])], step.scope
 
 
 def _bound_now(evidence: Evidence) -> Iterator[tuple[ast.expr, list[Link], Scope]]:

@@ -29,6 +29,8 @@ from ..evidence.evaluate import try_evaluate
 from ..evidence.passive import function_module
 from ..evidence.steps import Step
 from ._finding import Finding
+from ._moves import sibling_move
+from ._prepared import left_out
 from ._values_shared import value_finding
 
 NAME = "batch-not-moved"
@@ -43,6 +45,13 @@ def find(evidence: Evidence) -> Finding | None:
     note = f"a loader yields its batches on {evidence.wrong_device}"
     if _puts_together(root):
         note = f"the loader gave this batch on {evidence.wrong_device}"
+    prepared = left_out(evidence, root) if _moved_beside(evidence) is None else None
+    if prepared is not None:
+        mend = prepared.mend
+        said = f"prepares `{prepared.sibling}`, but not `{prepared.left_out}`"
+        finding = Finding(root_node=mend.node, root_scope=mend.scope, root_note=said, mends=[mend])
+        finding.trail.append((root.node, root.scope, note))
+        return finding
     finding = value_finding(evidence, note, root)
     if finding is not None and finding.mends and not _at_loader(finding, root):
         finding.trail.append((root.node, root.scope, note))
@@ -62,6 +71,12 @@ def _puts_together(root: Step) -> bool:
                 "torch."
             )
     return False
+
+
+def _moved_beside(evidence: Evidence) -> ast.Call | None:
+    """A move of what the loop takes beside it: the loop moves its batches itself."""
+    loops = [s for s in evidence.steps if s.kind == "loop" and s.stmt is not None and s.editable]
+    return next((call for call in (sibling_move(evidence, s) for s in loops) if call is not None), None)
 
 
 def _at_loader(finding: Finding, root: Step) -> bool:

@@ -93,7 +93,9 @@ class Lookout:
         entered = enter(node, scope, self.evidence.sources)
         if entered is None or is_library(entered.source.path):
             return None
-        again = depth == 0 and entered.node is not scope.node  # with other arguments, not one inside the other
+        again = (
+            depth == 0 and entered.node is not scope.node
+        )  # with other arguments, not one inside the other
         return None if self._runs(entered) and not again else entered
 
     def _runs(self, entered: Scope) -> bool:

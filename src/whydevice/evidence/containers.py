@@ -165,6 +165,9 @@ def _call_items(
     if inner_scope is None or values.is_class(held):
         steps.append(Step("library", node, scope, last, value=held))
         return
+    if path and any(isinstance(n, ast.Yield) for n in own_nodes(inner_scope.node)):
+        tracer.iterate(node, scope, steps, path)
+        return
     steps.append(Step("call", node, scope, last, value=held, extra={"entered": inner_scope}))
     found = fitting(reached(inner_scope), inner_scope, steps, tracer.inference)
     for value in found:

@@ -12,7 +12,7 @@ from .containers import follow_items
 from .evaluate import call_name, try_evaluate
 from .libraries import is_library
 from .passive import bases
-from .scopes import MISSING, Scope, bindings_of, reaching
+from .scopes import MISSING, Scope, bindings_of, own_nodes, reaching
 from .steps import Step, return_step
 
 if TYPE_CHECKING:
@@ -56,8 +56,13 @@ def follow_iteration(
     if held is not MISSING and _is_loader(held):
         steps.append(Step("loader", node, scope, value=held, path=path))
         return
+    entered = enter(node, scope, tracer.sources) if isinstance(node, ast.Call) else None
+    if entered is not None and path and any(isinstance(n, ast.Yield) for n in own_nodes(entered.node)):
+        steps.append(Step("call", node, scope, entered.function or "", extra={"entered": entered}))
+        follow_yield(tracer, entered, steps, path)
+        return
     if values.is_tensor(held) or tracer.inference.device(node, scope) == tracer.bad:
-        tracer.follow(node, scope, steps)
+        tracer.follow(node, scope, steps, () if values.is_tensor(held) else path)
         return
     if held is not MISSING and not values.is_container(held):
         methods = [values.class_attribute(type(held), name) for name in ("__iter__", "__getitem__")]

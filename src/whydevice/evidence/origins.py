@@ -24,6 +24,7 @@ from .scopes import (
     bindings_of,
     comprehension_binding,
     excludes,
+    item_of,
     own_nodes,
     position,
     reaching,
@@ -143,7 +144,7 @@ class Tracer:
         if inner is not None:
             self._bound(inner, node, scope, steps, path)
             return
-        binding = self.binding(node.id, node, scope)
+        binding = self.binding(node.id, node, scope, path)
         if binding is not None:
             sure = self._is_sure(binding, node, scope)
             self._rivals_too(binding, node, scope)
@@ -162,29 +163,31 @@ class Tracer:
         elif type(found) is Binding:
             self._bound(found, node, holder, steps, path)
 
-    def binding(self, name: str, use: ast.AST, scope: Scope) -> Binding | None:
-        """The binding of a name (or dotted text) that a use sees: of several, one with a value on the wrong device."""
+    def binding(self, name: str, use: ast.AST, scope: Scope, path: tuple[int, ...] = ()) -> Binding | None:
+        """The binding of a name (or dotted text) that a use sees: of several, one with a value on the wrong device,
+        or with one at `path` in its value."""
         found = bindings_of(scope.node).get(name)
-        return self._likeliest(all_reaching(scope.source, found, use, until(scope)), scope) if found else None
+        reached = all_reaching(scope.source, found, use, until(scope)) if found else []
+        return self._likeliest(reached, scope, path)
 
-    def _likeliest(self, candidates: list[Binding], scope: Scope) -> Binding | None:
+    def _likeliest(
+        self, candidates: list[Binding], scope: Scope, path: tuple[int, ...] = ()
+    ) -> Binding | None:
         if len(candidates) < 2 or self.bad is None:
             return candidates[0] if candidates else None
-        judged = [(self._binds_bad(b, scope), b) for b in candidates]
+        judged = [(self._binds_bad(b, scope, path), b) for b in candidates]
         for wanted in (True, None):
             for bad, binding in judged:
                 if bad is wanted:
                     return binding
         return candidates[0]
 
-    def _binds_bad(self, binding: Binding, scope: Scope) -> bool | None:
+    def _binds_bad(self, binding: Binding, scope: Scope, path: tuple[int, ...] = ()) -> bool | None:
         if binding.kind not in ("assign", "walrus") or binding.value is None:
             return None
-        value: ast.AST = binding.value
-        for index in binding.path:
-            if not (isinstance(value, ast.Tuple | ast.List) and index < len(value.elts)):
-                return None
-            value = value.elts[index]
+        value = item_of(binding.value, (*binding.path, *path), scope)
+        if value is None:
+            return False if isinstance(binding.value, ast.Constant) else None
         return self.is_bad(value, scope)
 
     def _is_sure(self, binding: Binding, use: ast.Name, scope: Scope) -> bool:
@@ -274,6 +277,7 @@ class Tracer:
             return
         steps.append(Step("assign", binding.value, scope, use.id, binding.stmt, path=binding.path))
         steps[-1].extra["use"] = use
+        steps[-1].extra["into"] = (*binding.path, *path)
         if not sure:
             steps[-1].extra["unsure"] = True  # another branch may have bound it
         if isinstance(binding.value, ast.List | ast.Dict) and not binding.path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import values, vocabulary
 from .calls import enter
@@ -165,7 +165,7 @@ def _function(
     _returned(tracer, entered, node, steps, path)
 
 
-def _of_builtins(held: object) -> bool:
+def _of_builtins(held: Any) -> bool:
     """Whether it is `list`, `reversed` or another class of Python's that keeps the very items it is given."""
     return values.is_class(held) and class_module(held) in ("builtins", "itertools")
 

@@ -333,6 +333,20 @@ def all_reaching(
     return candidates
 
 
+def item_of(value: ast.expr, path: tuple[int, ...], scope: Scope) -> ast.expr | None:
+    """The item at a path into tuples and lists as they are written, those under a name that is bound once too."""
+    for index in path:
+        if isinstance(value, ast.Name):
+            found = bindings_of(scope.node).get(value.id, [])
+            if len(found) != 1 or found[0].kind != "assign" or found[0].path or found[0].value is None:
+                return None
+            value = found[0].value
+        if not (isinstance(value, ast.Tuple | ast.List) and index < len(value.elts)):
+            return None
+        value = value.elts[index]
+    return value
+
+
 def _holders(source: Source, binding: Binding) -> list[ast.AST]:
     return [binding.stmt, *source.ancestors(binding.stmt)]
 
