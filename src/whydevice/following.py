@@ -31,9 +31,9 @@ def join(
     known = tuple(_same_reason(evidence, finding))
     if evidence.wrong_device != "cpu":
         return known  # between accelerators, where each belongs is not told by the first
-    first = finding.mends[0]
     also: list[Also] = []
     for each in Lookout(evidence).found()[:MOST_JOINED]:
+        first = finding.mends[0]
         if _mended(each, first, evidence) or _placed_by_hooks(evidence, each):
             continue
         _, more = diagnose(_as_if_it_failed(evidence, each))

@@ -49,9 +49,10 @@ def find(evidence: Evidence) -> Finding | None:
     if prepared is not None:
         mend = prepared.mend
         said = f"prepares `{prepared.sibling}`, but not `{prepared.left_out}`"
-        finding = Finding(root_node=mend.node, root_scope=mend.scope, root_note=said, mends=[mend])
-        finding.trail.append((root.node, root.scope, note))
-        return finding
+        trail = [(root.node, root.scope, note)]
+        return Finding(
+            root_node=mend.node, root_scope=mend.scope, root_note=said, mends=[mend], trail=trail
+        )
     finding = value_finding(evidence, note, root)
     if finding is not None and finding.mends and not _at_loader(finding, root):
         finding.trail.append((root.node, root.scope, note))
