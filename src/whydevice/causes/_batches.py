@@ -90,7 +90,8 @@ def moves_of(evidence: Evidence, step: Step, target: ast.expr, within: ast.AST, 
         lines.append(f"{', '.join(plain)} = {', '.join(n + text for n in plain)}")
     for name in ordered:
         if name not in plain:
-            whole = container_move(evidence, name, step.scope.locals.get(name, MISSING), text, step.scope)
+            held = step.scope.locals.get(name, MISSING)
+            whole = container_move(evidence, name, held, text, step.scope, rows=True)
             if whole is None and name == step.name:
                 return None
             lines += whole or []
@@ -135,8 +136,12 @@ def on_host(key: object, held: Any) -> bool:
     return "len" in key.lower() and whole and len(values.shape_of(held) or ()) == 1
 
 
-def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: Scope) -> list[str] | None:
-    """The statements that move the tensors of a container that `name` holds; None where none is sure to be right."""
+def container_move(
+    evidence: Evidence, name: str, held: Any, text: str, scope: Scope, *, rows: bool = False
+) -> list[str] | None:
+    """The statements that move the tensors of a container that `name` holds; None where none is sure to be right.
+
+    With `rows`, of a batch, those of the dicts and tuples in a list too."""
     if held is MISSING or values.is_tensor(held):
         return [f"{name} = {name}{text}"]
     kind = type(held)
@@ -147,9 +152,9 @@ def container_move(evidence: Evidence, name: str, held: Any, text: str, scope: S
     if issubclass(kind, dict) and all(is_a(k, str) for k in wrong):
         whole = len(wrong) == len(items) and not _loses_items(name, scope)
         return _dict_move(name, wrong, text, whole)
-    rows = _rows_move(evidence, name, held, text, scope)
-    if rows is not None:
-        return [rows]
+    whole_rows = _rows_move(evidence, name, held, text, scope) if rows else None
+    if whole_rows is not None:
+        return [whole_rows]
     if kind in (list, tuple) or (
         issubclass(kind, tuple) and values.class_attribute(kind, "_make") is not None
     ):

@@ -50,9 +50,7 @@ def find(evidence: Evidence) -> Finding | None:
         mend = prepared.mend
         said = f"prepares `{prepared.sibling}`, but not `{prepared.left_out}`"
         trail = [(root.node, root.scope, note)]
-        return Finding(
-            root_node=mend.node, root_scope=mend.scope, root_note=said, mends=[mend], trail=trail
-        )
+        return Finding(root_node=mend.node, root_scope=mend.scope, root_note=said, mends=[mend], trail=trail)
     finding = value_finding(evidence, note, root)
     if finding is not None and finding.mends and not _at_loader(finding, root):
         finding.trail.append((root.node, root.scope, note))
