@@ -347,7 +347,7 @@ class After:
                     return None if other == NOT_A_TENSOR else other
             found = self.inference.moved_to(made, scope)
         else:
-            found = self.inference.device(made, scope)
+            found = self.inference.device(made.value if isinstance(made, ast.DictComp) else made, scope)
         return None if found == NOT_A_TENSOR else found
 
     def _twin(self, node: ast.AST, scope: Scope) -> ast.AST | None:

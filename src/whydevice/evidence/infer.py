@@ -108,8 +108,6 @@ class Inference:
             return self.together(node.elts, scope, depth)
         if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
             return self.device(node.elt, scope, depth)
-        if isinstance(node, ast.DictComp):
-            return self.device(node.value, scope, depth)
         if isinstance(node, ast.Starred | ast.Await | ast.NamedExpr):
             return self.device(node.value, scope, depth)
         return None
