@@ -40,7 +40,9 @@ def find(evidence: Evidence) -> Finding | None:
     if evidence.wanted == "cpu":
         return None
     step = has(evidence, "move")
-    if step is None or step is not evidence.root or step.extra.get("to") != evidence.wrong_device:
+    # Between GPUs a move is no stray one: each stage of a model has its own, and what is used on another is two-gpus.
+    away = evidence.wrong_device == "cpu" and step is not None and step.extra.get("to") == "cpu"
+    if step is None or not away or step is not evidence.root:
         return _worked_on_host(evidence)
     if not isinstance(step.node, ast.Call):
         return None

@@ -76,7 +76,20 @@ def _computed(evidence: Evidence, wrong: Wrong) -> bool:
         return False
     if values.is_tensor(held) and not values.is_leaf(held):
         return True
-    return any(step.kind == "module-call" or _calls_module(step) for step in evidence.steps)
+    return any(
+        step.kind == "module-call" or _calls_module(step) or _sent(step, wrong) for step in evidence.steps
+    )
+
+
+def _sent(step: Step, wrong: Wrong) -> bool:
+    """Whether the user's code sent it there, or what it was computed from, by a name (`ids.to(self.first)`)."""
+    return (
+        step.kind == "move"
+        and step.extra.get("to") == wrong.device
+        and isinstance(step.node, ast.Call)
+        and bool(step.node.args)
+        and isinstance(step.node.args[0], ast.Name | ast.Attribute)
+    )
 
 
 def _calls_module(step: Step) -> bool:
