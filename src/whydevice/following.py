@@ -6,16 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from . import edits
 from .causes._finding import Finding, Mend
 from .causes._offload import is_managed
-from .causes._values_shared import touches
+from .causes._values_shared import reaches, touches
 from .evidence import values
-from .evidence.after import After
 from .evidence.ahead import Lookout, Next
 from .evidence.collect import Evidence, Wrong
 from .evidence.scopes import Scope
-from .evidence.steps import Step
 from .types import Also, DeviceError, Edit
 
 MOST_JOINED = 6
@@ -113,28 +110,17 @@ def _join(evidence: Evidence, finding: Finding, more: Finding, each: Next) -> No
     """Add the mend of what would fail next, unless one of the two is enough for both."""
     first, second = finding.mends[0], more.mends[0]
     steps = evidence.trace(each.leaf.node, each.leaf.scope)
-    if _reaches(evidence, first.edits, steps):
+    if reaches(evidence, first.edits, steps):
         return
     single = len(evidence.wrongs) == 1 and not evidence.branches
     alone = single and second.applicability == first.applicability
-    if alone and _reaches(evidence, second.edits, evidence.steps):
+    if alone and reaches(evidence, second.edits, evidence.steps):
         finding.mends[0] = second
         finding.root_node, finding.root_scope, finding.root_note = (
             more.root_node, more.root_scope, more.root_note,
         )  # fmt: skip
         return
     _add(first, second)
-
-
-def _reaches(evidence: Evidence, made: tuple[Edit, ...], steps: list[Step]) -> bool:
-    """Whether edits are known to put a value where it is wanted."""
-    try:
-        sources = {path: evidence.sources.get(path) for path in {edit.file for edit in made}}
-        old = {path: source for path, source in sources.items() if source is not None}
-        after = After(made, old, edits.edited(made, old), evidence.inference, scopes=evidence.scopes)
-        return after.device(steps, evidence.wanted or "") == evidence.wanted
-    except (edits.EditError, KeyError):
-        return False
 
 
 def _add(first: Mend, more: Mend) -> None:

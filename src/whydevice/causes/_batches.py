@@ -10,7 +10,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.moveless import has_move
 from ..evidence.operands import held_tensors
-from ..evidence.passive import is_a
+from ..evidence.passive import exactly, is_a
 from ..evidence.scopes import MISSING, Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Mend
@@ -215,7 +215,7 @@ def _rows_move(evidence: Evidence, name: str, held: Any, text: str, scope: Scope
     """The statement that moves a list or tuple of dicts or rows (the targets of a detector), all of them alike."""
     rows = [row for _, row in values.items(held)]
     kind = type(rows[0]) if rows else None
-    if type(held) not in (list, tuple) or kind not in (dict, list, tuple) or name in ("k", "t", "v"):
+    if not exactly(held, list, tuple) or kind not in (dict, list, tuple) or name in ("k", "t", "v"):
         return None
     cells = [cell for row in rows for cell in values.items(row)]
     if any(type(row) is not kind for row in rows) or any(on_host(k, v) for k, v in cells):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from .. import edits
 from ..edits import EditError
 from ..evidence import values
+from ..evidence.after import After
 from ..evidence.collect import Evidence
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
@@ -116,6 +118,17 @@ def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
                 if isinstance(user.source.parent(node), ast.BinOp):
                     found.append((node, user))
     return found
+
+
+def reaches(evidence: Evidence, made: tuple[Edit, ...], steps: list[Step]) -> bool:
+    """Whether edits are known to put a value where it is wanted."""
+    try:
+        sources = {path: evidence.sources.get(path) for path in {edit.file for edit in made}}
+        old = {path: source for path, source in sources.items() if source is not None}
+        after = After(made, old, edits.edited(made, old), evidence.inference, scopes=evidence.scopes)
+        return after.device(steps, evidence.wanted or "") == evidence.wanted
+    except (edits.EditError, KeyError):
+        return False
 
 
 def touches(a: Edit, b: Edit) -> bool:

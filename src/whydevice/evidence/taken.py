@@ -10,6 +10,7 @@ from . import values
 from .calls import returned
 from .conditions import holds
 from .infer import NOT_A_TENSOR, Inference
+from .passive import exactly
 from .scopes import MISSING, Scope, bindings_of, dotted
 from .steps import Step
 
@@ -45,7 +46,7 @@ def _whole(steps: Sequence[Step]) -> Any:
 
 def _of_another_kind(node: ast.expr, held: Any, scope: Scope, inference: Inference) -> bool:
     for literal, kind in ((ast.Tuple, tuple), (ast.List, list), (ast.Dict, dict)):
-        if isinstance(node, literal):
+        if type(node) is literal:
             return not issubclass(type(held), kind)
     if values.is_tensor(held) or not values.is_container(held):
         return False
@@ -107,4 +108,4 @@ def _settled(test: ast.expr, scope: Scope) -> bool | None:
 def _with_a_constant(node: ast.Compare) -> bool:
     sides = [node.left, *node.comparators]
     written = [n.value for side in sides for n in ast.walk(side) if isinstance(n, ast.Constant)]
-    return bool(written) and all(type(v) in (str, bool) for v in written)
+    return bool(written) and all(exactly(v, str, bool) for v in written)
