@@ -83,7 +83,7 @@ def _was_told(made: Step) -> bool:
         if argument is not None:
             return not argument.default
         return given.id not in bindings_of(made.scope.node)
-    return given is not None and not any(isinstance(given, kind) for kind in (ast.Name, ast.Constant))
+    return given is not None and not isinstance(given, ast.Name | ast.Constant)
 
 
 def _object_without_move(evidence: Evidence) -> Leaf | None:

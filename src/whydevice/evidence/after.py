@@ -21,7 +21,17 @@ from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference, keyword
 from .moveless import refuse
 from .placed import constructing, moved, registered_part
-from .scopes import MISSING, Binding, Scope, bindings_of, dotted, position, reaching
+from .scopes import (
+    MISSING,
+    Binding,
+    Scope,
+    always_past,
+    bindings_of,
+    dotted,
+    position,
+    reaching,
+    same_binding,
+)
 from .steps import Step
 from .vocabulary import MOVES
 
@@ -247,10 +257,10 @@ class After:
             return UNCHANGED
         was = reaching(source, bindings_of(step.scope.node).get(name, []), step.node)
         now = reaching(new, bindings_of(scope_node).get(name, []), use)
-        if now is None or (was is not None and _same(was, now)):
+        if now is None or (was is not None and same_binding(was, now)):
             return UNCHANGED
         same = self._is(now.stmt, gave, step.scope)
-        if not same and not _always(new, now.stmt, use):
+        if not same and not always_past(new, now.stmt, use):
             return None
         found = self._value_of(now, step.scope, step.node)
         return UNCHANGED if same and found is None else found  # what stands further in may tell
@@ -307,7 +317,9 @@ class After:
             ):
                 if position(node) < position(read):
                     return (
-                        self._infer(node.value, step.scope, step.node) if _always(new, node, read) else None
+                        self._infer(node.value, step.scope, step.node)
+                        if always_past(new, node, read)
+                        else None
                     )
         return UNCHANGED
 
@@ -384,18 +396,3 @@ class After:
     def _line(self, path: str, line: int) -> int:
         source = self.old[path]
         return self.new[path].line_at(self._offset(source, source.offset(line, 0), after=True))
-
-
-def _same(one: Binding, other: Binding) -> bool:
-    """Whether two bindings are the same statement in two texts."""
-    if one.kind in ("loop", "with") and other.kind == one.kind:
-        return (
-            one.value is not None and other.value is not None and ast.dump(one.value) == ast.dump(other.value)
-        )
-    return ast.dump(one.stmt) == ast.dump(other.stmt)
-
-
-def _always(source: Source, statement: ast.AST, use: ast.AST) -> bool:
-    """Whether a use is reached only past a statement: they stand in the same block, or the use deeper."""
-    parent = source.parent(statement)
-    return parent is not None and parent in list(source.ancestors(use))

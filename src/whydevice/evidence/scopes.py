@@ -371,3 +371,18 @@ def _inside(source: Source, use: ast.AST, binding: Binding) -> bool:
     if binding.kind in ("loop", "with"):
         return binding.value is not None and (use is binding.value or binding.value in source.ancestors(use))
     return binding.stmt in source.ancestors(use) or binding.stmt is use
+
+
+def same_binding(one: Binding, other: Binding) -> bool:
+    """Whether two bindings are the same statement in two texts."""
+    if one.kind in ("loop", "with") and other.kind == one.kind:
+        return (
+            one.value is not None and other.value is not None and ast.dump(one.value) == ast.dump(other.value)
+        )
+    return ast.dump(one.stmt) == ast.dump(other.stmt)
+
+
+def always_past(source: Source, statement: ast.AST, use: ast.AST) -> bool:
+    """Whether a use is reached only past a statement: they stand in the same block, or the use deeper."""
+    parent = source.parent(statement)
+    return parent is not None and parent in list(source.ancestors(use))
