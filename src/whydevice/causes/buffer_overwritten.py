@@ -15,22 +15,22 @@ After:
     def reset(self):
         self.count = torch.zeros(8, device=self.count.device)
 
-Safe: the values are the same, on the device where the buffer was.
+Safe: the values are the same, on the device where the buffer was. All buffers that the method overwrites are mended at once;
+where `__init__` calls it to make them, there is no old one to ask, and another tensor of the module is asked instead.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from typing import TypeGuard
 
 from .. import edits
 from ..evidence import attributes, building, values
 from ..evidence.collect import Evidence
-from ..evidence.scopes import bindings_of
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
 from ._mend import mend_value
-from ._moves import appended
+from ._refilled import all_held, moved_there, refilled
 
 NAME = "buffer-overwritten"
 TITLE = "a buffer was replaced by a tensor on another device"
@@ -66,19 +66,25 @@ def _where_it_was(evidence: Evidence, step: Step) -> Mend | None:
     root, old = evidence.root, _old(step)
     if old is None or not step.editable or root is None:
         return None
+    overwritten = refilled(evidence, step, old)
     if root.kind == "factory" and root.scope.node is step.scope.node and _bare(root.node):
-        made = list(edits.add_keyword(step.scope.source, root.node, "device", f"{old}.device"))  # type: ignore[arg-type]
-        for call, name in _beside(step):
-            if evidence.inference.call_kind(call, step.scope)[0] == "factory" and _bare(call):
-                made += edits.add_keyword(step.scope.source, call, "device", f"{name}.device")
-        return Mend("make it where the buffer is", tuple(dict.fromkeys(made)), root.node, step.scope)
-    place = Step("assign", step.node, step.scope)
+        if _alone(evidence, step) and all_held(evidence, step, overwritten):
+            made = edits.add_keyword(step.scope.source, root.node, "device", f"{old}.device")
+            for one in overwritten:
+                if _bare(one.value) and evidence.inference.call_kind(one.value, step.scope)[0] == "factory":
+                    made += edits.add_keyword(step.scope.source, one.value, "device", f"{one.old}.device")
+            return Mend("make it where the buffer is", tuple(dict.fromkeys(made)), root.node, step.scope)
     if _remade(step, old):
         return mend_value(evidence, evidence.steps)
-    return appended(place, f".to({old}.device)", "move it to where the buffer is")
+    return moved_there(evidence, step, overwritten)
 
 
-def _bare(call: ast.AST) -> bool:
+def _alone(evidence: Evidence, step: Step) -> bool:
+    """Whether nothing else that the method makes on the wrong device is put together with the tensor on its way."""
+    return not any(scope.node is step.scope.node for _, scope in evidence.branches)
+
+
+def _bare(call: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(call, ast.Call) and not any(k.arg in ("device", "generator") for k in call.keywords)
 
 
@@ -101,13 +107,3 @@ def _old(step: Step) -> str | None:
             if isinstance(leaf, ast.Attribute) and leaf.attr == step.name:
                 return ast.unparse(leaf)
     return None
-
-
-def _beside(step: Step) -> Iterator[tuple[ast.Call, str]]:
-    """The calls in the same function whose results replace other buffers of the module."""
-    receiver = step.scope.parameters()[0].arg if step.scope.parameters() else "self"
-    own = values.instance_dict(step.owner).get("_buffers")
-    for name in list(own) if type(own) is dict else ():
-        for binding in bindings_of(step.scope.node).get(f"{receiver}.{name}", []):
-            if name != step.name and isinstance(binding.value, ast.Call) and not binding.path:
-                yield binding.value, f"{receiver}.{name}"

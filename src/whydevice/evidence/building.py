@@ -8,7 +8,8 @@ from typing import Any
 
 from . import attributes, values
 from .libraries import is_library
-from .scopes import Scope, own_nodes
+from .passive import class_entries
+from .scopes import Scope, own_nodes, position
 from .sources import Sources
 from .vocabulary import MOVES
 
@@ -41,6 +42,34 @@ def setters(owner: Any, name: str, sources: Sources) -> list[attributes.Assignme
     names = {a.method.name for a in places if a.method is not None}
     early = {name for name in names if attributes.builds(name) or built_by(owner, name, sources)}
     return [a for a in places if a.method is not None and a.method.name not in early]
+
+
+def held_before(owner: Any, name: str, method: str | None, sources: Sources) -> bool:
+    """Whether an attribute holds something by the time that a method first runs: where building the object leads to that
+    method, `__init__` has to have given it above the first call of a method of the object's own."""
+    if method not in _builders(owner, sources):
+        return True
+    places = attributes.assignments(owner, name, sources)
+    return any(
+        isinstance(a.method, ast.FunctionDef)
+        and a.method.name == "__init__"
+        and a.stmt in a.method.body  # in an `if`, it may not have run
+        and not isinstance(a.node, ast.Constant)
+        and all(position(a.stmt) < position(call) for call in _own_calls(a.method, owner, a.cls, sources))
+        for a in places
+    )
+
+
+def _own_calls(init: ast.FunctionDef, owner: Any, cls: type, sources: Sources) -> Iterator[ast.Attribute]:
+    """Where an `__init__` names what building the object leads to; the `__init__` of torch's own classes leads nowhere."""
+    mro = attributes.classes(owner)
+    bases = mro[mro.index(cls) + 1 :] if cls in mro else mro
+    led = _builders(owner, sources) - {"__init__"}
+    if any("__init__" in class_entries(base) for base in bases):
+        led |= {"__init__"}
+    for node in own_nodes(init):
+        if isinstance(node, ast.Attribute) and node.attr in led and _is_own(node.value, init):
+            yield node
 
 
 def _builders(owner: Any, sources: Sources) -> set[str]:
