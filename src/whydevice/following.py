@@ -36,6 +36,8 @@ def join(
         _, more = diagnose(_as_if_it_failed(evidence, each))
         if more is None or more.certainty == "possible":
             continue
+        if first.stays and not (more.mends and more.mends[0].stays):
+            continue  # looked ahead with the culprit where it is not going to be
         also.append(
             Also(
                 each.leaf.expression,

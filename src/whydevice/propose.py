@@ -111,6 +111,8 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
     apart = parted(after, evidence.scopes)
     if apart:
         return Verdict(False, parted=apart)
+    if _brought(after, evidence):
+        return Verdict(True if _known(evidence) else None)
     direct = evidence.inner is evidence.leaves
     operands = []
     for index, wrong in enumerate(evidence.wrongs):
@@ -128,6 +130,17 @@ def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source
             device = None
         operands.append(Operand(wrong.expression, wrong.device, device, blamed))
     return judge(wanted, operands, complete=_known(evidence))
+
+
+def _brought(after: After, evidence: Evidence) -> bool:
+    """Whether the edits bring all the others of the call to where the wrong ones are (`total += part.cpu()`)."""
+    others = [one for one in evidence.leaves if one.device == evidence.wanted and not one.is_scalar]
+    return bool(others) and all(
+        isinstance(one.node, ast.expr)
+        and one.scope.source.path in after.new
+        and after.changed(one.node, one.scope) == evidence.wrong_device
+        for one in others
+    )
 
 
 def _known(evidence: Evidence) -> bool:

@@ -20,6 +20,7 @@ class Mend:
     scope: Scope
     applicability: Applicability = "safe"
     reason: str = ""
+    stays: bool = False  # whether the culprit stays where it is, and the others come to it
     note: str = ""  # what the report says at the place, where that is not what the cause says
 
 

@@ -18,6 +18,7 @@ After:
         hits += count(model(x), y)
 
 Safe: the values are the same. A total that is only printed may as well stay on the CPU, and take `.item()` of each result.
+Where NumPy reads the total, it stays on the CPU, and what is added is brought to it: `hits += count(model(x), y).cpu()`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ..evidence.collect import Evidence
 from ..evidence.scopes import Scope, own_nodes
 from ..evidence.steps import Step
 from ._finding import Finding, Mend
+from ._host_reads import brought_mend
 from ._kept import add_kept_mend, made_at, names_of
 
 NAME = "accumulator-on-cpu"
@@ -63,7 +65,12 @@ def find(evidence: Evidence) -> Finding | None:
         root_scope=root.scope,
         root_note=f"started here, on {wrong.device}; what goes into it is on {evidence.wanted}",
     )
-    if not _brought(evidence, finding):
+    if _brought(evidence, finding):
+        return finding
+    brought = brought_mend(evidence, kept)
+    if brought is not None:
+        finding.mends.append(brought)
+    else:
         add_kept_mend(evidence, finding, root, kept)
     return finding
 
