@@ -27,7 +27,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
 from ..evidence.host import given, is_receiver, on_accelerator, reads_host
-from ..evidence.operands import Leaf
+from ..evidence.operands import Leaf, flat
 from ..evidence.passive import exactly
 from ..evidence.scopes import MISSING
 from ._facts import requires_grad
@@ -94,9 +94,10 @@ def _of_items(leaf: Leaf, items: list[Any]) -> Finding:
 
 
 def _of_leaf(leaf: Leaf) -> Finding:
+    name = _variable(leaf)
     finding = Finding(
-        headline=f"`{leaf.expression}` is on {leaf.device}, but NumPy reads CPU memory only",
-        culprit=leaf.expression,
+        headline=f"`{name}` is on {leaf.device}, but NumPy reads CPU memory only",
+        culprit=name,
         root_node=leaf.node,
         root_scope=leaf.scope,
         root_note="NumPy cannot read this",
@@ -107,6 +108,14 @@ def _of_leaf(leaf: Leaf) -> Finding:
     made = edits.append_method(leaf.scope.source, leaf.node, text)
     finding.mends.append(Mend("hand NumPy a copy on the CPU", made, leaf.node, leaf.scope))
     return finding
+
+
+def _variable(leaf: Leaf) -> str:
+    """The one tensor that was reckoned with (`loss` of `loss * 100`); else the expression."""
+    reckoned = isinstance(leaf.node, ast.BinOp | ast.UnaryOp)
+    tensors = [one for one in flat(leaf.parts) if one.is_tensor or one.value is MISSING] if reckoned else []
+    alone = len(tensors) == 1 and tensors[0].is_tensor and tensors[0].device == leaf.device
+    return tensors[0].expression if alone else leaf.expression
 
 
 def _text(leaf: Leaf) -> str:
