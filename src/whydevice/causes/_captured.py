@@ -40,7 +40,11 @@ def capture(evidence: Evidence) -> Capture | None:
         for call, move in move_statements(evidence, scope):
             module = moved(call)
             held = value_now(module, scope)
-            if not values.is_module(held) or values.module_device(held) != evidence.wanted:
+            if (
+                not values.is_module(held)
+                or _moved_above(evidence, scope, ast.unparse(module), move)
+                or values.module_device(held) != evidence.wanted
+            ):
                 continue
             found = _before(scope, move, ast.unparse(module), held, tensor)
             if found is not None and not _from_module(evidence, found):
@@ -48,6 +52,14 @@ def capture(evidence: Evidence) -> Capture | None:
             if found is not None:
                 return found
     return None
+
+
+def _moved_above(evidence: Evidence, scope: Scope, module: str, move: ast.stmt) -> bool:
+    """Whether an earlier statement moves it as well: what was taken between the two was on the wanted device."""
+    return any(
+        ast.unparse(moved(call)) == module and position(other) < position(move)
+        for call, other in move_statements(evidence, scope)
+    )
 
 
 def _before(scope: Scope, move: ast.stmt, module: str, moved_module: Any, tensor: Any) -> Capture | None:
@@ -59,6 +71,8 @@ def _before(scope: Scope, move: ast.stmt, module: str, moved_module: Any, tensor
         value = value_now(node.targets[0], scope)
         if value is moved_module or not _holds(value, tensor):
             continue
+        if issubclass(type(value), values.torch().optim.Optimizer):
+            continue  # it keeps the parameters themselves; its state came with the first step
         return Capture(node, move, scope, ast.unparse(node.targets[0]), module, value)
     return None
 

@@ -17,6 +17,7 @@ from ._finding import Finding
 from ._modules import makes_module, moved_construction, wrong_module
 from ._moves import moves_in
 from ._order import moved, user_scopes, value_now
+from ._taken_back import taken_back
 from ._user_calls import every_scope
 
 
@@ -39,6 +40,9 @@ def construction_finding(evidence: Evidence, expression: str, headline: str, not
     steps = outer_steps(evidence) or evidence.steps
     if any(_is_moved(s.node, s.scope, evidence) for s in steps):
         return None  # it was moved there: what took its state elsewhere came later
+    found = wrong_module(evidence)
+    if found is not None and taken_back(evidence, found[1]):
+        return None
     built = next((s for s in reversed(steps) if makes_module(s)), None)
     finding = Finding(culprit=expression, headline=headline, root=built, root_note=note)
     module = wrong_module(evidence)

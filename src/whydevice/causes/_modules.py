@@ -123,8 +123,10 @@ def _moved(step: Step, text: str, title: str) -> Mend | None:
         name = next((n for n in assigned_names(step.stmt) if n.rpartition(".")[2] == step.name), step.name)
         made = edits.insert_after(source, step.stmt, f"{name} = {name}{text}")
         return Mend(title, made, step.stmt, step.scope)
-    if not isinstance(step.node, ast.expr):
-        return None
+    if not isinstance(step.node, ast.expr) or source.segment(step.node).endswith(text):
+        return (
+            None  # moved by these very words already: something else took it elsewhere, or does not move it
+        )
     return Mend(title, edits.append_method(source, step.node, text), step.node, step.scope)
 
 
@@ -206,7 +208,7 @@ def appended_move(
     if evidence.wrong_device == "meta":
         return None  # a meta tensor has no data to move
     text = move_text(evidence, scope, node)
-    if text is None:
-        return None
+    if text is None or scope.source.segment(node).endswith(text):
+        return None  # without a device, or moved by these very words already
     made = edits.append_method(scope.source, node, text)
     return Mend(title, made, node, scope)

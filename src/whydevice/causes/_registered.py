@@ -11,6 +11,7 @@ from ..evidence.scopes import Scope
 from ._facts import Unregistered, unregistered
 from ._finding import Finding, Mend
 from ._modules import wrong_module
+from ._taken_back import taken_back
 
 CONTAINERS = {"list": "nn.ModuleList", "dict": "nn.ModuleDict"}
 REGISTERED = (
@@ -25,7 +26,7 @@ def unregistered_finding(evidence: Evidence, kind: str) -> Finding | None:
         return None
     leaf, module, _ = found
     holder = unregistered(evidence, module)
-    if holder is None or holder.kind != kind:
+    if holder is None or holder.kind != kind or taken_back(evidence, module):
         return None
     finding = Finding(
         culprit=leaf.expression,

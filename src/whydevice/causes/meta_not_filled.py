@@ -41,7 +41,7 @@ def find(evidence: Evidence) -> Finding | None:
     wrong = evidence.wrong
     if wrong is None or "meta" not in (wrong.device, evidence.wrong_device):
         return None
-    traced = _traced(evidence)
+    traced = _traced(evidence) or _told(evidence)
     found = [traced] if traced is not None else list(_literals(evidence))
     if len(found) != 1:
         return None
@@ -78,6 +78,15 @@ def _traced(evidence: Evidence) -> tuple[ast.expr, Scope] | None:
             if given is not None and _is_meta(given) and step.editable:
                 return given, step.scope
     return None
+
+
+def _told(evidence: Evidence) -> tuple[ast.expr, Scope] | None:
+    """What the call that made it was given as its device, where that is no literal (`device=config.device`)."""
+    root = evidence.root
+    if root is None or root.kind != "factory" or not root.editable or not isinstance(root.node, ast.Call):
+        return None
+    given = keyword(root.node, "device")
+    return (given, root.scope) if given is not None else None
 
 
 def _literals(evidence: Evidence) -> Iterator[tuple[ast.expr, Scope]]:

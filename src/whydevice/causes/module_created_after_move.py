@@ -30,6 +30,7 @@ from ._finding import Finding, Mend
 from ._module_state import constructed_class, whole_module
 from ._modules import appended_move, moved_construction
 from ._order import value_now
+from ._taken_back import taken_back
 from ._user_calls import every_scope
 
 NAME = "module-created-after-move"
@@ -43,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
     if found is None or user is None:
         return None
     expression, module, steps = found
-    if not _belongs(evidence, module):
+    if not _belongs(evidence, module) or taken_back(evidence, module):
         return None
     if evidence.wrong is not None and evidence.wrong.leaf.value is not module:
         return None

@@ -33,6 +33,7 @@ from ._finding import Finding, Mend
 from ._module_state import whole_module
 from ._moves import suite_of
 from ._order import move_statements, moved, value_now
+from ._taken_back import taken_back
 
 NAME = "module-moved-too-late"
 TITLE = "a module was used before it was moved"
@@ -44,7 +45,7 @@ def find(evidence: Evidence) -> Finding | None:
     if found is None or evidence.wanted in (None, "cpu"):
         return None
     expression, module, _ = found
-    if not values.is_module(module):
+    if not values.is_module(module) or taken_back(evidence, module):
         return None
     for scope in evidence.scopes:
         if scope.live is None or scope.live.library or scope.live.statement is None:

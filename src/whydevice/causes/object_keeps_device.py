@@ -21,6 +21,7 @@ Safe: the object is constructed for the device to which it was moved.
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import canonical
 from ..evidence.operands import flat
+from ..evidence.passive import function_module
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ..types import Edit
 from ._finding import Finding, Mend
@@ -51,7 +53,7 @@ def find(evidence: Evidence) -> Finding | None:
             continue
         target = evidence.inference.moved_to(call, scope)
         for name, device in _own_devices(held):
-            if target is not None and {target, device} == sides:
+            if target is not None and {target, device} == sides and _read(evidence, held, name):
                 return _finding(evidence, scope, call, held, name, device, target)
     return None
 
@@ -75,6 +77,44 @@ def _own_devices(held: Any) -> list[tuple[str, str]]:
         device = canonical(value) if named else None
         if device is not None:
             found.append((name, device))
+    return found
+
+
+def _read(evidence: Evidence, held: Any, name: str) -> bool:
+    """Whether a method that ran, or one that it may have called, reads the attribute: what nothing read did nothing."""
+    left, seen = _ran(evidence, held), {"__init__"}
+    left |= {"__call__", "forward"} if left else set()  # a method may call its own object
+    while left:
+        method = left.pop()
+        if method in seen:
+            continue
+        seen.add(method)
+        member: Any = values.class_attribute(type(held), method)
+        function: Any = member.fget if type(member) is property else member
+        if type(function) in (classmethod, staticmethod):
+            function = function.__func__
+        if type(function) is types.FunctionType and function_module(function).partition(".")[0] != "torch":
+            names = set(function.__code__.co_names)
+            if name in names:
+                return True
+            left |= names
+    return False
+
+
+def _ran(evidence: Evidence, held: Any) -> set[str]:
+    """The methods of an object that are running, and those that the way of an operand leads through."""
+    found = {s.function for s in evidence.scopes if s.receiver is held and s.function is not None}
+    for one in list(flat(evidence.leaves)):
+        for step in evidence.tracer.trace(one.node, one.scope, one.device):
+            if step.scope.receiver is held and step.scope.function is not None:
+                found.add(step.scope.function)
+            for node in ast.walk(step.node):
+                if isinstance(node, ast.Call):
+                    base = getattr(node.func, "value", None)
+                    if base is not None and value_now(base, step.scope) is held:
+                        found.add(node.func.attr)  # type: ignore[attr-defined]
+                    if value_now(node.func, step.scope) is held:
+                        found |= {"__call__", "forward"}
     return found
 
 

@@ -47,9 +47,10 @@ def find(evidence: Evidence) -> Finding | None:
         devices = sorted({h.device for h in tensors})
         if len(devices) < 2 or not all(d.startswith("cuda") for d in devices):
             continue
-        step = _added(evidence, held) or _put_in(evidence, one, devices)
-        if step is None:
-            return None
+        places = _added(evidence, held)
+        step = places[0] if places else _put_in(evidence, one, devices)
+        if step is None or len(places) > 1 or not step.editable:
+            return None  # put in at several places: which of them is wrong is not known
         target = tensors[0].device
         item, scope = step.node, step.scope
         assert isinstance(item, ast.expr)
@@ -103,8 +104,8 @@ def _collected(one: Leaf) -> Any:
     return one.value if issubclass(type(one.value), list | tuple | dict) else MISSING
 
 
-def _added(evidence: Evidence, held: Any) -> Step | None:
-    """The one place in the frames' functions that adds to this very list: `append`, or `+=` of a list of one."""
+def _added(evidence: Evidence, held: Any) -> list[Step]:
+    """The places in the frames' functions that add to this very list: `append`, or `+=` of a list of one."""
     found = []
     for scope in every_scope(evidence):
         for node in own_nodes(scope.node):
@@ -117,7 +118,7 @@ def _added(evidence: Evidence, held: Any) -> Step | None:
                 place, item = node.target, node.value.elts[0]  # type: ignore[attr-defined]
             if place is not None and item is not None and value_now(place, scope) is held:
                 found.append(Step("item", item, scope))
-    return found[0] if len(found) == 1 and found[0].editable else None
+    return found
 
 
 def _put_in(evidence: Evidence, one: Leaf, devices: list[str]) -> Step | None:

@@ -27,12 +27,14 @@ from .. import edits
 from ..evidence import values
 from ..evidence.anchors import LITERAL, anchors
 from ..evidence.collect import Evidence, Wrong
+from ..evidence.infer import keyword
 from ..evidence.libraries import is_library
 from ..evidence.scopes import MISSING, Scope, dotted, own_nodes
 from ..evidence.steps import Step
 from ._factories import cached, factory_mend, usable
 from ._finding import Finding, Mend
 from ._moves import appended, best_anchor, move_text
+from ._user_calls import every_scope
 
 NAME = "stale-cache"
 TITLE = "a cached value is still on the device where it was first computed"
@@ -57,8 +59,12 @@ def _guarded(evidence: Evidence) -> Finding | None:
             continue
         if evidence.inference.device(step.node, step.scope) != evidence.wanted:
             continue  # computed anew it would be wrong again: the test is not what is missing
+        before = f"`self.{name}` was computed before the move, and its test does not see that"
+        if _set_from_outside(evidence, name):  # what is there now may be another value than was computed
+            before = "it is kept from an earlier call, and the test does not ask for the device"
         finding = Finding(
-            headline=f"`{_said(evidence)}` is on {evidence.wrong_device}: `self.{name}` was computed before the move, and its test does not see that",
+            certainty="certain" if before.startswith("`") else "likely",
+            headline=f"`{_said(evidence)}` is on {evidence.wrong_device}: {before}",
             root_node=guard,
             root_scope=step.scope,
             root_note="this test does not ask for the device",
@@ -84,6 +90,18 @@ def _kept_attribute(evidence: Evidence, step: Step) -> str | None:
     except LookupError:
         return None
     return name if values.is_tensor(held) and values.device_of(held) == evidence.wrong_device else None
+
+
+def _set_from_outside(evidence: Evidence, name: str) -> bool:
+    """Whether the user's code sets the attribute elsewhere than in a method of its object (`model.mask = ...`)."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == name
+        and not (scope.parameters() and ast.unparse(node.value) == scope.parameters()[0].arg)
+        for scope in every_scope(evidence)
+        for node in own_nodes(scope.node)
+    )
 
 
 def _said(evidence: Evidence) -> str:
@@ -191,6 +209,8 @@ def _returned(evidence: Evidence, wrong: Wrong) -> Finding | None:
         entered = step.extra.get("entered") if step.kind == "call" else None
         if entered is None or not (cached(entered) or keeps_results(entered)):
             continue
+        if _keyed_by_device(evidence, entered):
+            continue  # the device is a part of the key: it was asked for on the wrong one
         if is_library(entered.source.path) and not cached(entered):
             continue  # a library stores many things in passing: without the decorator nothing is proven
         mend = _at_call(evidence, index)
@@ -207,6 +227,15 @@ def _returned(evidence: Evidence, wrong: Wrong) -> Finding | None:
             )
         return finding
     return None
+
+
+def _keyed_by_device(evidence: Evidence, entered: Scope) -> bool:
+    """Whether the call that made the tensor takes its device from a parameter of the function with the decorator."""
+    root = evidence.root
+    given = keyword(root.node, "device") if root is not None and isinstance(root.node, ast.Call) else None
+    if root is None or root.scope.node is not entered.node or not cached(entered):
+        return False
+    return isinstance(given, ast.Name) and entered.is_parameter(given.id)
 
 
 def keeps_results(scope: Scope) -> bool:

@@ -57,6 +57,8 @@ def find(evidence: Evidence) -> Finding | None:
         return reset_finding(evidence)
     if step.extra.get("held") != "attribute" or values.is_leaf(step.value):
         return None
+    if step.extra.get("outside") or step.extra.get("method") not in ("__init__", None):
+        return None  # kept by a later call, as a state is: it was not computed before the move
     finding = Finding(
         headline=f"`self.{step.name}` is on {evidence.wrong_device}: it was computed from parameters in __init__, before they were moved",
         root_node=step.stmt,

@@ -43,6 +43,8 @@ ORDER = 15
 
 
 def find(evidence: Evidence) -> Finding | None:
+    if evidence.wrong is not None and evidence.wrong.leaf.is_module:
+        return None  # a module's .to() works in place: nothing is thrown away
     for step in evidence.steps:
         if not step.editable:
             continue

@@ -47,15 +47,25 @@ def find(evidence: Evidence) -> Finding | None:
         for node in sorted((n for n in own_nodes(scope.node) if isinstance(n, ast.Assign)), key=position):
             if not isinstance(node.value, ast.Call) or value_now(node.targets[0], scope) is not module.value:
                 continue
-            if _traces(node.value, scope):
+            if _traces(node.value, scope) and not _there_already(evidence, node.value, scope):
                 return _finding(evidence, module.expression, node.value, scope)
     return None
+
+
+def _there_already(evidence: Evidence, call: ast.Call, scope: Scope) -> bool:
+    """Whether the example was on the wanted device: then so was the trace, and what is elsewhere came there later."""
+    examples = (
+        call.args[1].elts if len(call.args) > 1 and isinstance(call.args[1], ast.Tuple) else call.args[1:2]
+    )
+    return any(evidence.inference.device(each, scope) == evidence.wanted for each in examples)
 
 
 def _traces(call: ast.Call, scope: Scope) -> bool:
     """Whether a call is `torch.jit.trace(...)`, or one of your own that is given the module to trace."""
     if ast.unparse(call.func) in ("torch.jit.trace", "jit.trace"):
         return len(call.args) > 1
+    if ast.unparse(call.func) in ("torch.jit.script", "jit.script"):
+        return False  # compiled, not traced: it keeps the code, and no device that it saw
     first = call.args[0] if call.args else None
     made = try_evaluate(first.func, scope) if isinstance(first, ast.Call) else MISSING
     held = value_now(first, scope) if first is not None else MISSING
