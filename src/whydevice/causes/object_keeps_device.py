@@ -93,6 +93,8 @@ def _read(evidence: Evidence, held: Any, name: str) -> bool:
         function: Any = member.fget if type(member) is property else member
         if type(function) in (classmethod, staticmethod):
             function = function.__func__
+        if type(function) is types.FunctionType:  # below a decorator, such as `torch.no_grad()`
+            function = values.lookup(function.__dict__, "__wrapped__", function)
         if type(function) is types.FunctionType and function_module(function).partition(".")[0] != "torch":
             names = set(function.__code__.co_names)
             if name in names:
