@@ -30,7 +30,7 @@ from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.infer import canonical
 from ..evidence.operands import flat
-from ..evidence.passive import function_module
+from ..evidence.passive import exactly, function_module
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ..types import Edit
 from ._finding import Finding, Mend
@@ -91,7 +91,7 @@ def _read(evidence: Evidence, held: Any, name: str) -> bool:
         seen.add(method)
         member: Any = values.class_attribute(type(held), method)
         function: Any = member.fget if type(member) is property else member
-        if type(function) in (classmethod, staticmethod):
+        if exactly(function, classmethod, staticmethod):
             function = function.__func__
         if type(function) is types.FunctionType:  # below a decorator, such as `torch.no_grad()`
             function = values.lookup(function.__dict__, "__wrapped__", function)

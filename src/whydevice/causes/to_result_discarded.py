@@ -41,6 +41,8 @@ NAME = "to-result-discarded"
 TITLE = "the result of a tensor's .to() was thrown away"
 ORDER = 15
 
+_NOTE = "A tensor's .to() returns a new tensor; a module's .to() works in place."
+
 
 def find(evidence: Evidence) -> Finding | None:
     if evidence.wrong is not None and evidence.wrong.leaf.is_module:
@@ -79,12 +81,17 @@ def _in_loop(evidence: Evidence, scope: Scope, lost: LostMove, step: Step) -> Fi
         root_node=lost.statement,
         root_scope=scope,
         root_note=note,
-        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+        notes=[_NOTE],
     )
     kept = keep_moved(scope, lost)
     if kept is not None:
         finding.mends.append(Mend("keep the moved copies", kept[1], kept[0], scope))
         return finding
+    return _moved_elsewhere(evidence, finding)
+
+
+def _moved_elsewhere(evidence: Evidence, finding: Finding) -> Finding:
+    """The finding, with the value moved on its way, where the call that is to be kept cannot be."""
     mend = mend_value(evidence, evidence.steps)
     if mend is not None:
         together(evidence, mend)
@@ -124,17 +131,13 @@ def _in_method(evidence: Evidence) -> Finding | None:
         root_node=lost.statement,
         root_scope=lost.scope,
         root_note="the moved copy is thrown away here",
-        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+        notes=[_NOTE],
     )
     made = lost.edits(found) if Step("use", lost.call, lost.scope).editable else ()
     if made:
         finding.mends.append(Mend("keep the moved copies", made, lost.statement, lost.scope))
         return finding
-    mend = mend_value(evidence, evidence.steps)
-    if mend is not None:
-        together(evidence, mend)
-        finding.mends.append(mend)
-    return finding
+    return _moved_elsewhere(evidence, finding)
 
 
 def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
@@ -145,7 +148,7 @@ def _finding(evidence: Evidence, step: Step, statement: ast.Expr) -> Finding:
         root_node=statement,
         root_scope=step.scope,
         root_note="the moved copy is thrown away here",
-        notes=["A tensor's .to() returns a new tensor; a module's .to() works in place."],
+        notes=[_NOTE],
     )
     source = step.scope.source
     made: list[Edit] = []
