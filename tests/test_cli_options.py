@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from processes import MISMATCH, environment, why
+from whydevice import cli
 from whydevice.options import UsageError, parse
 
 
@@ -110,6 +111,26 @@ def test_json_of_a_run_without_and_with_a_device_error(tmp_path: Path) -> None:
     assert done.returncode == 1
     entries = json.loads(done.stdout)["explanations"]
     assert [entry["error"]["type"] for entry in entries] == ["TypeError"]
+
+
+def test_json_is_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A rank may be ended by its launcher while it writes the file that all ranks write.
+    path = tmp_path / "out.json"
+    cli._write_json(str(path), [])
+    path.chmod(0o600)
+    whole, seen = path.read_text(), []
+
+    def write(name: str, text: str) -> None:
+        seen.append(path.read_text())
+        Path(name).write_text(text[:5])
+        seen.append(path.read_text())
+        Path(name).write_text(text)
+
+    monkeypatch.setattr(cli, "_write_text", write)
+    cli._write_json(str(path), [])
+    assert seen == [whole, whole]
+    assert (path.read_text(), path.stat().st_mode & 0o777) == (whole, 0o600)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_json_is_there_though_the_process_ends_hard(tmp_path: Path) -> None:
