@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from processes import MISMATCH, environment, why
-from whydevice import cli
 from whydevice.options import UsageError, parse
+from whydevice.render import json as document
 
 
 def test_options_end_at_the_script() -> None:
@@ -116,7 +116,7 @@ def test_json_of_a_run_without_and_with_a_device_error(tmp_path: Path) -> None:
 def test_json_is_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A rank may be ended by its launcher while it writes the file that all ranks write.
     path = tmp_path / "out.json"
-    cli._write_json(str(path), [])
+    document.write(str(path), [])
     path.chmod(0o600)
     whole, seen = path.read_text(), []
 
@@ -126,8 +126,8 @@ def test_json_is_whole_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyP
         seen.append(path.read_text())
         Path(name).write_text(text)
 
-    monkeypatch.setattr(cli, "_write_text", write)
-    cli._write_json(str(path), [])
+    monkeypatch.setattr(document, "_write_text", write)
+    document.write(str(path), [])
     assert seen == [whole, whole]
     assert (path.read_text(), path.stat().st_mode & 0o777) == (whole, 0o600)
     assert list(tmp_path.iterdir()) == [path]

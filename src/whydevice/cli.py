@@ -215,30 +215,9 @@ def _output(options: Options, found: list[Explanation]) -> None:
 
 
 def _write_json(path: str, found: list[Explanation]) -> None:
-    """Write the document whole or not at all: ranks write one file, and a launcher may end one in the middle of it."""
-    from .render.json import document
+    from .render.json import write
 
-    text = document(found) + "\n"
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            _write_text(path, text)  # a pipe, a terminal
-            return
-        real = os.path.realpath(path)
-        beside = os.path.join(os.path.dirname(real), f".{os.path.basename(real)}.{os.getpid()}")
-        try:
-            _write_text(beside, text)
-            if os.path.exists(real):
-                os.chmod(beside, os.stat(real).st_mode & 0o7777)
-            os.replace(beside, real)
-        except OSError:
-            _write_text(path, text)  # a file in a folder that takes no other one
-        finally:
-            if os.path.exists(beside):
-                os.unlink(beside)
+        write(path, found)
     except OSError as error:
         raise run.NotRunnable(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _write_text(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)

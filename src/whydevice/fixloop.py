@@ -189,19 +189,17 @@ def _write_json(state: Loop, last: Outcome) -> None:
     """Every explanation of every round, each fix marked by whether the run after it bore it out."""
     if state.options.json is None:
         return
-    from .render.json import document
+    from .render.json import document, write
 
     verdicts = {id(step.fix): not step.taken_back for step in state.steps if not step.refused}
     marked = [
         replace(e, fixes=tuple(replace(f, verified=verdicts.get(id(f), f.verified)) for f in e.fixes))
         for e in state.explained
     ]
-    text = document(marked)
     if state.options.json == "-":
-        print(text, flush=True)
+        print(document(marked), flush=True)
     else:
-        with open(state.options.json, "w", encoding="utf-8") as file:
-            print(text, file=file)
+        write(state.options.json, marked)
 
 
 def once(options: Options, found: list[Explanation]) -> None:

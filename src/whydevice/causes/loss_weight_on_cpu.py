@@ -31,7 +31,6 @@ from ..evidence.passive import bases, class_name
 from ._finding import Finding
 from ._module_state import construction_finding, follows_a_move, whole_module
 from ._modules import appended_move
-from ._taken_back import taken_back
 from ._values_shared import made_note, value_finding
 
 NAME = "loss-weight-on-cpu"
@@ -127,8 +126,6 @@ def find(evidence: Evidence) -> Finding | None:
     if not is_loss(found[1]):
         return None
     expression, module, _ = found
-    if taken_back(evidence, module):
-        return None
     passed = _passed(evidence, module)
     if passed is not None:
         return passed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,3 +120,30 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 def _path(file: str | None) -> str | None:
     return None if file is None else relative(file)
+
+
+def write(path: str, explanations: Iterable[Explanation]) -> None:
+    """Write `--json`'s document whole or not at all: ranks write one file, and a launcher may end one in the middle of
+    it. Raises OSError.
+    """
+    text = document(explanations) + "\n"
+    if os.path.exists(path) and not os.path.isfile(path):
+        _write_text(path, text)  # a pipe, a terminal
+        return
+    real = os.path.realpath(path)
+    beside = os.path.join(os.path.dirname(real), f".{os.path.basename(real)}.{os.getpid()}")
+    try:
+        _write_text(beside, text)
+        if os.path.exists(real):
+            os.chmod(beside, os.stat(real).st_mode & 0o7777)
+        os.replace(beside, real)
+    except OSError:
+        _write_text(path, text)  # a file in a folder that takes no other one
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
