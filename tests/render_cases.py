@@ -6,7 +6,6 @@ import difflib
 import os
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import replace
 
 from whydevice.types import (
     Also,
@@ -225,7 +224,7 @@ DISPATCH = made(
             "another part of the script may rely on the whole model being on cuda:0.",
         ),
     ),
-    environment=replace(ENVIRONMENT, gpus=2),
+    environment=ENVIRONMENT._replace(gpus=2),
 )
 
 LIBRARY = os.path.join(os.getcwd(), "site-packages/lib_augmentation/augment.py")

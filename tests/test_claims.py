@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,31 +44,31 @@ def both() -> tuple[BaseException, Explanation]:
 def _row(said: Explanation, **changes: Any) -> Explanation:
     (at,) = [n for n, row in enumerate(said.operands) if row.culprit]
     rows = list(said.operands)
-    rows[at] = replace(rows[at], **changes)
-    return replace(said, operands=tuple(rows))
+    rows[at] = rows[at]._replace(**changes)
+    return said._replace(operands=tuple(rows))
 
 
 LIES = {
-    "device": lambda e: replace(e, culprit=replace(e.culprit, device="cuda:1")),
-    "wanted": lambda e: replace(e, culprit=replace(e.culprit, wanted="cpu")),
-    "name": lambda e: replace(e, culprit=replace(e.culprit, expression="offsets")),
-    "file": lambda e: replace(e, culprit=replace(e.culprit, file=claims.__file__)),
-    "line": lambda e: replace(e, culprit=replace(e.culprit, line=1)),
+    "device": lambda e: e._replace(culprit=e.culprit._replace(device="cuda:1")),
+    "wanted": lambda e: e._replace(culprit=e.culprit._replace(wanted="cpu")),
+    "name": lambda e: e._replace(culprit=e.culprit._replace(expression="offsets")),
+    "file": lambda e: e._replace(culprit=e.culprit._replace(file=claims.__file__)),
+    "line": lambda e: e._replace(culprit=e.culprit._replace(line=1)),
     "row's device": lambda e: _row(e, device="cuda:0"),
     "row's shape": lambda e: _row(e, shape=(4,)),
     "row's dtype": lambda e: _row(e, dtype="int64"),
     "row's kind": lambda e: _row(e, kind="parameter"),
-    "headline": lambda e: replace(e, headline="`offset` is on cuda:0, but the other operands are on cpu"),
-    "another device": lambda e: replace(e, headline="`offset` is on cpu, but its input is on cuda:3"),
-    "note": lambda e: replace(e, notes=("`self.shift` is on cuda:0",)),
-    "line's text": lambda e: replace(e, trail=(replace(e.trail[0], source="x = 1"), *e.trail[1:])),
-    "a line too far": lambda e: replace(e, root=replace(e.root, line=9999)),
-    "what was done": lambda e: replace(e, root=replace(e.root, note="moved to cpu here")),
-    "also": lambda e: replace(e, also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
-    "also elsewhere": lambda e: replace(
-        e, also=(Also("self.shift", "cpu", "meta", e.culprit.file, e.culprit.line),)
+    "headline": lambda e: e._replace(headline="`offset` is on cuda:0, but the other operands are on cpu"),
+    "another device": lambda e: e._replace(headline="`offset` is on cpu, but its input is on cuda:3"),
+    "note": lambda e: e._replace(notes=("`self.shift` is on cuda:0",)),
+    "line's text": lambda e: e._replace(trail=(e.trail[0]._replace(source="x = 1"), *e.trail[1:])),
+    "a line too far": lambda e: e._replace(root=e.root._replace(line=9999)),
+    "what was done": lambda e: e._replace(root=e.root._replace(note="moved to cpu here")),
+    "also": lambda e: e._replace(also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
+    "also elsewhere": lambda e: e._replace(
+        also=(Also("self.shift", "cpu", "meta", e.culprit.file, e.culprit.line),)
     ),
-    "no cause": lambda e: replace(e, cause=None),
+    "no cause": lambda e: e._replace(cause=None),
 }
 
 
@@ -103,15 +102,15 @@ def _at(said: Explanation, part: str, note: str) -> Explanation:
     """The explanation with a place more, which says this of that part of the failing line."""
     fails = said.trail[-1]
     start = fails.source.index(part)
-    place = replace(fails, note=note, column=start, end_line=fails.line, end_column=start + len(part))
-    return replace(said, trail=(place, *said.trail))
+    place = fails._replace(note=note, column=start, end_line=fails.line, end_column=start + len(part))
+    return said._replace(trail=(place, *said.trail))
 
 
 OF_A_LIST = {
-    "the others": lambda e: replace(e, headline="`part` is on cpu, but the other operands are on cuda:0"),
-    "also moved": lambda e: replace(e, also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
+    "the others": lambda e: e._replace(headline="`part` is on cpu, but the other operands are on cuda:0"),
+    "also moved": lambda e: e._replace(also=(Also("x", "cpu", "cuda:0", e.culprit.file, e.culprit.line),)),
     "the owner": lambda e: _row(e, expression="self"),
-    "kind of container": lambda e: replace(e, notes=("it is in the tuple `kept`",)),
+    "kind of container": lambda e: e._replace(notes=("it is in the tuple `kept`",)),
     "left on the CPU": lambda e: _at(e, 'x.to("cuda")', "on cpu here"),
     "what is moved": lambda e: _at(e, 'x.to("cuda")', "moves `part`, but not `x`"),
 }
@@ -141,7 +140,7 @@ def test_a_module_is_not_made_by_another_class() -> None:
                 ("torch.nn.BCEWithLogitsLoss(pos_weight=torch.ones(2))", True),
             ):
                 place = _of_this_file(said, source, part)
-                assert (claims.broken(exc, replace(said, trail=(place,))) == []) is true
+                assert (claims.broken(exc, said._replace(trail=(place,))) == []) is true
 
 
 def _of_this_file(said: Explanation, source: str, part: str) -> Any:
@@ -150,8 +149,7 @@ def _of_this_file(said: Explanation, source: str, part: str) -> Any:
         line = next(n for n, text in enumerate(file, 1) if text.strip() == source)
     start = 4 + source.index(part)
     fails = said.trail[-1]
-    return replace(
-        fails,
+    return fails._replace(
         line=line,
         source=source,
         note="made here, on cpu",

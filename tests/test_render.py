@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,8 +88,7 @@ def test_labels_stand_below_each_other() -> None:
 
 def test_what_does_not_print_is_spelt_out() -> None:
     nasty = "x\x1b[31m\u202e = \ud800\u200b"
-    explanation = replace(
-        cases.BATCH,
+    explanation = cases.BATCH._replace(
         headline=f"`{nasty}` is on cpu",
         trail=(Place(cases.SCRIPT, 3, nasty, nasty, 0, 3, 1, nasty),),
         operands=(Operand(nasty, nasty, what=nasty, file=nasty, line=3),),
@@ -104,8 +102,8 @@ def test_what_does_not_print_is_spelt_out() -> None:
 
 
 def test_markup_is_not_interpreted() -> None:
-    explanation = replace(
-        cases.BACKWARD, headline="[bold]`x[0]`[/bold] is <b>on</b> & cpu", notes=("<script>1</script>",)
+    explanation = cases.BACKWARD._replace(
+        headline="[bold]`x[0]`[/bold] is <b>on</b> & cpu", notes=("<script>1</script>",)
     )
     assert "[bold]`x[0]`[/bold] is <b>on</b>" in text(explanation, 100)
     assert "[bold]" in next(iter(terminal.renderables(explanation, 100))).plain
@@ -142,28 +140,28 @@ def test_the_footer_leaves_off_what_does_not_apply() -> None:
     assert "apply it" not in text(cases.AUGMENT, script="script.py")
     assert "more:" not in text(cases.BACKWARD, script="script.py")
     assert "apply it" not in text(cases.GRU, script="")
-    real = replace(cases.GRU, environment=replace(cases.ENVIRONMENT, simulated=False))
+    real = cases.GRU._replace(environment=cases.ENVIRONMENT._replace(simulated=False))
     assert "apply it: python -m whydevice --fix -m pkg.train" in text(real, script="-m pkg.train")
-    three = replace(cases.GRU, environment=replace(cases.ENVIRONMENT, gpus=3))
+    three = cases.GRU._replace(environment=cases.ENVIRONMENT._replace(gpus=3))
     assert "whydevice --simulate-cuda=3 --fix a.py" in text(three, script="a.py")
-    of_a_rank = replace(real, environment=replace(real.environment, rank=0))
+    of_a_rank = real._replace(environment=real.environment._replace(rank=0))
     assert "apply it" not in text(of_a_rank, script="-m pkg.train")
 
 
 def test_certainty_is_said_unless_certain() -> None:
     assert "[moved-after-dispatch, likely]" in text(cases.DISPATCH)
-    assert "likely" not in text(replace(cases.DISPATCH, certainty="certain"))
+    assert "likely" not in text(cases.DISPATCH._replace(certainty="certain"))
 
 
 def test_a_source_that_lost_its_indentation_is_taken_from_the_file() -> None:
-    place = replace(cases.GRU.trail[0], source=cases.GRU.trail[0].source.strip())
-    shown = text(replace(cases.GRU, trail=(place, *cases.GRU.trail[1:])), script="script.py")
+    place = cases.GRU.trail[0]._replace(source=cases.GRU.trail[0].source.strip())
+    shown = text(cases.GRU._replace(trail=(place, *cases.GRU.trail[1:])), script="script.py")
     assert shown == text(cases.GRU, script="script.py")
 
 
 def test_columns_that_do_not_lie_in_the_source_underline_nothing() -> None:
     place = Place(cases.SCRIPT, 3, "x", "a note", 40, 3, 44)
-    assert "script.py:3: fails here; a note" in text(replace(cases.BACKWARD, trail=(place,)))
+    assert "script.py:3: fails here; a note" in text(cases.BACKWARD._replace(trail=(place,)))
 
 
 def test_paths_are_relative_below_the_working_directory(
@@ -172,7 +170,7 @@ def test_paths_are_relative_below_the_working_directory(
     monkeypatch.chdir(tmp_path)
     below, outside = str(tmp_path / "a" / "b.py"), str(tmp_path.parent / "c.py")
     trail = (Place(outside, 1, "x = 1", "first"), Place(below, 2, "y = 2", "then"), Place("<stdin>", 3))
-    entry = to_dict(replace(cases.BACKWARD, trail=trail, culprit=Culprit("y", "cpu", None, below, 2)))
+    entry = to_dict(cases.BACKWARD._replace(trail=trail, culprit=Culprit("y", "cpu", None, below, 2)))
     assert [place["file"] for place in entry["trail"]] == [outside, os.path.join("a", "b.py"), "<stdin>"]
     assert entry["culprit"]["file"] == os.path.join("a", "b.py")
 
@@ -195,6 +193,6 @@ def test_json_is_the_contract() -> None:
     assert entry["environment"] == {"python": "3.11.2", "torch": "2.13.0", "simulated": True, "rank": None}
     assert entry["error"]["argument"] is None and entry["root"] is None
     assert to_dict(cases.BACKWARD)["cause"] is None and to_dict(cases.BACKWARD)["culprit"] is None
-    assert to_dict(replace(cases.BATCH, error=DeviceError("E", "m", "B2")))["error"]["devices"] is None
+    assert to_dict(cases.BATCH._replace(error=DeviceError("E", "m", "B2")))["error"]["devices"] is None
     assert json.loads(document([cases.BATCH])) == as_dict([cases.BATCH])
     assert as_dict([]) == {"schema": 1, "explanations": []}

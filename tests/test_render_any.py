@@ -44,7 +44,7 @@ diffs = st.lists(st.sampled_from("-+ @\\") | sources, max_size=40).map(
 )
 fixes = st.builds(
     Fix, names, st.sampled_from(["safe", "unsafe", "manual"]), st.lists(edits, max_size=3).map(tuple), diffs,
-    st.sampled_from([None, True, False]), names,
+    st.sampled_from([None, True, False]), names, st.lists(st.tuples(names, sources), max_size=2).map(tuple),
 )  # fmt: skip
 explanations = st.builds(
     Explanation,

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,28 +20,28 @@ from whydevice.types import Edit, Fix
 
 
 def test_a_second_fix_and_a_fix_that_did_not_help() -> None:
-    other = replace(cases.GRU.fixes[0], title="move it after", applicability="manual", reason="slower")
-    shown = text(replace(cases.GRU, fixes=(replace(cases.GRU.fixes[0], verified=False), other)))
+    other = cases.GRU.fixes[0]._replace(title="move it after", applicability="manual", reason="slower")
+    shown = text(cases.GRU._replace(fixes=(cases.GRU.fixes[0]._replace(verified=False), other)))
     assert "  or (manual): move it after\n      slower\n" in shown
     assert "not enough: the script still fails with it" in shown
 
 
 def test_edits_without_a_diff_are_shown_from_the_sources() -> None:
-    fix = replace(cases.GRU.fixes[0], diff="")
-    assert "14 -        return torch.zeros(1" in text(replace(cases.GRU, fixes=(fix,)))
-    assert "make it where" in text(replace(cases.GRU, fixes=(fix,), sources={}))
+    fix = cases.GRU.fixes[0]._replace(diff="")
+    assert "14 -        return torch.zeros(1" in text(cases.GRU._replace(fixes=(fix,)))
+    assert "make it where" in text(cases.GRU._replace(fixes=(fix,), sources={}))
 
 
 def test_a_fix_in_another_file_names_it() -> None:
     diff = "--- a/pkg/model.py\n+++ b/pkg/model.py\n@@ -2,2 +2,3 @@\n a\n+b\n c\n"
     edit = Edit(os.path.join(os.getcwd(), "pkg/model.py"), 3, 0, 3, 0, "b\n")
-    shown = text(replace(cases.GRU, fixes=(Fix("add it", "safe", (edit,), diff),)))
+    shown = text(cases.GRU._replace(fixes=(Fix("add it", "safe", (edit,), diff),)))
     assert "    pkg/model.py:\n    2  a\n    3 +b\n" in shown
 
 
 def test_a_long_diff_is_cut() -> None:
     diff = "--- a/script.py\n+++ b/script.py\n@@ -1,1 +1,30 @@\n" + "".join(f"+line {n}\n" for n in range(30))
-    shown = text(replace(cases.GRU, fixes=(Fix("add them", "safe", (), diff),)))
+    shown = text(cases.GRU._replace(fixes=(Fix("add them", "safe", (), diff),)))
     assert "+line 11" in shown and "line 12" not in shown and "... and 18 more lines" in shown
 
 
@@ -88,7 +87,7 @@ def test_the_edits_of_json_are_applied_as_its_line_says(tmp_path: Path) -> None:
         Edit(path, 1, 4, 1, 8, "x"),
         Edit(path, 2, 0, 3, 0, "c = 2\nd = 3\n"),
     )
-    found = replace(cases.BATCH, fixes=(Fix("t", "safe", edits), Fix("t", "manual", reason="r")))
+    found = cases.BATCH._replace(fixes=(Fix("t", "safe", edits), Fix("t", "manual", reason="r")))
     made, none = json.loads(document([found]))["explanations"][0]["fixes"]
     assert none["to_apply"] is None
     assert "the last of a file first (lines from 1, columns from 0 in characters)" in made["to_apply"]

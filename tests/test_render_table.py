@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import render_cases as cases
 from whydevice.render.html import html
 from whydevice.render.plain import text
@@ -12,7 +10,7 @@ from whydevice.types import Also, Explanation, Operand
 
 def test_a_large_table_is_folded_with_a_count() -> None:
     rows = tuple(Operand(f"x{n}", f"cuda:{n % 2}", what="float32[3]") for n in range(20))
-    explanation = replace(cases.BATCH, operands=(*rows, Operand("y", "cpu", culprit=True)), also=(), trail=())
+    explanation = cases.BATCH._replace(operands=(*rows, Operand("y", "cpu", culprit=True)), also=(), trail=())
     shown = text(explanation)
     assert "... and 13 more: 7 on cuda:1, 6 on cuda:0" in shown
     assert "\n  y " in shown and "x6" in shown and "x7" not in shown
@@ -21,14 +19,14 @@ def test_a_large_table_is_folded_with_a_count() -> None:
 
 def test_the_table_says_only_what_is_not_said() -> None:
     assert "operand" not in text(cases.TD)
-    assert "operand" in text(replace(cases.TD, cause=None))
-    unproven = replace(cases.BUFFER, cause=None, operands=(Operand("x", "cpu", role="mat1", inferred=True),))
+    assert "operand" in text(cases.TD._replace(cause=None))
+    unproven = cases.BUFFER._replace(cause=None, operands=(Operand("x", "cpu", role="mat1", inferred=True),))
     assert "cpu (inferred)" in text(unproven) and "as `mat1`" in text(unproven)
 
 
 def wide(*rows: Operand, also: tuple[Also, ...] = ()) -> list[str]:
     """The lines of the table of these operands."""
-    explanation: Explanation = replace(cases.BATCH, operands=rows, also=also, trail=())
+    explanation: Explanation = cases.BATCH._replace(operands=rows, also=also, trail=())
     shown = text(explanation).split("\n")
     start = next(at for at, line in enumerate(shown) if line.startswith("  operand"))
     return shown[start : start + 1 + len(rows) + len(also)]

@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ def test_width_is_the_terminals(columns: int, width: int, monkeypatch: pytest.Mo
 def test_an_encoding_without_the_characters_does_not_fail() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    terminal.write(replace(cases.BATCH, headline="`é名` is on cpu", notes=("\udc80",)), stream)
+    terminal.write(cases.BATCH._replace(headline="`é名` is on cpu", notes=("\udc80",)), stream)
     assert b"`\\xe9\\u540d` is on cpu" in raw.getvalue()
 
 

@@ -26,8 +26,6 @@ def explain(exc: BaseException) -> Explanation | None:
     if found is None:
         return None
     holder, error = found
-    from dataclasses import replace
-
     import torch
 
     from .evidence.bounds import bounded
@@ -35,7 +33,7 @@ def explain(exc: BaseException) -> Explanation | None:
     with torch._C.DisableTorchFunction(), bounded() as bounds:
         made = _explained(holder, error, exc)
         return (
-            replace(made, notes=(*made.notes, *bounds.notes())) if made is not None and bounds.cuts else made
+            made._replace(notes=(*made.notes, *bounds.notes())) if made is not None and bounds.cuts else made
         )
 
 

@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from . import fixreport, outcome
@@ -26,7 +26,7 @@ ROUNDS = 10
 """Runs of the script at most, the first one included."""
 
 
-@dataclass(slots=True)
+@dataclass(repr=False, eq=False, slots=True)
 class Loop:
     """A `--fix` under simulation: what the files were, what was tried, how each run ended."""
 
@@ -193,7 +193,7 @@ def _write_json(state: Loop, last: Outcome) -> None:
 
     verdicts = {id(step.fix): not step.taken_back for step in state.steps if not step.refused}
     marked = [
-        replace(e, fixes=tuple(replace(f, verified=verdicts.get(id(f), f.verified)) for f in e.fixes))
+        e._replace(fixes=tuple(f._replace(verified=verdicts.get(id(f), f.verified)) for f in e.fixes))
         for e in state.explained
     ]
     if state.options.json == "-":

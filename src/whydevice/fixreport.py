@@ -7,7 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .options import Options
 from .outcome import Outcome
@@ -15,8 +15,7 @@ from .source import Source
 from .types import Edit, Explanation, Fix
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A fix that was tried. `taken_back` says why it was undone, `refused` why it was not even written."""
 
     explanation: Explanation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .outcome import Failure, Outcome
 from .types import Edit, Explanation, Fix
@@ -17,8 +17,7 @@ _BREAKS = {
 """What a wrong edit raises, wherever its names are used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """A fix in the files, and the explanation that proposed it."""
 
     fix: Fix

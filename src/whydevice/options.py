@@ -38,7 +38,7 @@ class UsageError(Exception):
     """A command line that makes no sense; the text is the line to print."""
 
 
-@dataclass(slots=True)
+@dataclass(repr=False, eq=False, slots=True)
 class Options:
     """What was asked for, in `folder`. `explain` is None when not asked, "" for the list."""
 

@@ -6,14 +6,13 @@ import os
 import pickle
 import traceback
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .types import Explanation
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """An uncaught exception: its type, text, and the places of its traceback from the outermost in."""
 
     type: str
@@ -21,7 +20,7 @@ class Failure:
     places: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(repr=False, eq=False, slots=True)
 class Outcome:
     """What a run explained, and what it died of; `status` is the exit status of its process."""
 

@@ -93,7 +93,7 @@ def _lowered(fix: Fix, verdict: Verdict) -> Fix:
     left = " and ".join(f"`{name}`" for name in verdict.left[:2])
     applicability: Applicability = "unsafe" if fix.applicability == "safe" else fix.applicability
     reason = fix.reason or f"the call would still fail: {left} stays where it is"
-    return replace(fix, applicability=applicability, reason=reason)
+    return fix._replace(applicability=applicability, reason=reason)
 
 
 def judged(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Source]) -> Verdict:

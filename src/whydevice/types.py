@@ -7,17 +7,15 @@ relative to the working directory where they lie below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 Certainty = Literal["certain", "likely", "possible"]
 Applicability = Literal["safe", "unsafe", "manual"]
 Kind = Literal["tensor", "parameter", "buffer", "attribute", "module", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceError:
+class DeviceError(NamedTuple):
     """What an exception's text says, and nothing that it does not say.
 
     `family` is the letter and number of the message catalogue (`A1`, `B1`, `F1`, ...), `devices` in the order of the
@@ -34,8 +32,7 @@ class DeviceError:
     envelope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A range of source text. `note` says what happened there; `function` is the qualified name, if any."""
 
     file: str
@@ -48,8 +45,7 @@ class Place:
     function: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """A value that took part in the failing call, named as the user's own source names it.
 
     `what` describes it in a few words (`float32[32, 784]`, `MLP, 4 parameters`). `inferred` says that the value itself
@@ -69,8 +65,7 @@ class Operand:
     inferred: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Replace the text between two positions by `text`; equal positions insert."""
 
     file: str
@@ -81,8 +76,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """Edits that belong together. `reason` says why it is not `safe`, or what it changes besides.
 
     `cells` holds the new text of each notebook cell that it edits, by the cell's name.
@@ -97,8 +91,7 @@ class Fix:
     cells: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """The name and title of a cause, and the page that `--explain` prints."""
 
     name: str
@@ -106,8 +99,7 @@ class Cause:
     page: str
 
 
-@dataclass(frozen=True, slots=True)
-class Culprit:
+class Culprit(NamedTuple):
     """What is on the wrong device, in the words of the user's innermost own frame."""
 
     expression: str
@@ -117,8 +109,7 @@ class Culprit:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Also:
+class Also(NamedTuple):
     """What would fail next in the same scope, once the culprit is mended."""
 
     expression: str
@@ -128,8 +119,7 @@ class Also:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(NamedTuple):
     """Where the error happened. `rank` is the process's rank in a distributed run, `gpus` how many are simulated."""
 
     python: str
@@ -139,8 +129,7 @@ class Environment:
     gpus: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """One explained exception. `headline` is one sentence in lower case; `notes` are further true sentences."""
 
     error: DeviceError
@@ -155,7 +144,10 @@ class Explanation:
     also: tuple[Also, ...] = ()
     fixes: tuple[Fix, ...] = ()
     notes: tuple[str, ...] = ()
-    sources: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    sources: Mapping[str, str] = {}  # no part of the `repr`
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.certainty}: {self.headline})"
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the JSON contract, with paths relative to the working directory where they lie below it."""

@@ -12,7 +12,6 @@ import functools
 import io
 import pickle
 import sys
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -108,4 +107,4 @@ def _of_wrapper(exc: BaseException) -> Explanation | None:
     if explanation is None or not args or type(args[0]) is not str:
         return explanation
     error = messages.read(type(exc).__name__, messages.own_text(args[0]))
-    return explanation if error is None else replace(explanation, error=error)
+    return explanation if error is None else explanation._replace(error=error)

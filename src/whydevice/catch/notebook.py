@@ -8,7 +8,6 @@ either: an event after each cell looks at what the cell raised. So `%debug`, `%t
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 from .. import guard
@@ -152,7 +151,7 @@ def with_cell_names(explanation: Explanation, compiler: Any, written: list[str])
         return f"cell {name[1].removeprefix('In')}" if name else file
 
     def places(items: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(replace(item, file=named(item.file)) for item in items)
+        return tuple(item._replace(file=named(item.file)) for item in items)
 
     def in_cells(fix: Fix) -> Fix:
         from ..edits import cell_text
@@ -168,13 +167,12 @@ def with_cell_names(explanation: Explanation, compiler: Any, written: list[str])
             if text is not None:
                 cells.append((name, text))
         if not cells:
-            return replace(fix, edits=places(fix.edits))
-        return replace(fix, edits=places(fix.edits), diff="", cells=tuple(cells))
+            return fix._replace(edits=places(fix.edits))
+        return fix._replace(edits=places(fix.edits), diff="", cells=tuple(cells))
 
-    return replace(
-        explanation,
-        culprit=explanation.culprit and replace(explanation.culprit, file=named(explanation.culprit.file)),
-        root=explanation.root and replace(explanation.root, file=named(explanation.root.file)),
+    return explanation._replace(
+        culprit=explanation.culprit and explanation.culprit._replace(file=named(explanation.culprit.file)),
+        root=explanation.root and explanation.root._replace(file=named(explanation.root.file)),
         trail=places(explanation.trail),
         operands=places(explanation.operands),
         also=places(explanation.also),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..evidence import values
 from ..evidence.calls import enter
@@ -21,8 +20,7 @@ _ADDING = frozenset(
 _METHODS_DEEP = 2
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A parameter or buffer, by the modules that hold it, from its own outwards, each with the name that it gives it."""
 
     kind: str  # parameter | buffer

@@ -16,7 +16,7 @@ from ._order import before_capture, move_statements, moved, same_block, state_so
 from ._user_calls import every_scope
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Capture:
     """`name = value` took state of `module` (an expression); `move` moved that module afterwards."""
 

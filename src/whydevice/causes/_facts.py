@@ -14,7 +14,7 @@ from ..evidence.passive import class_module
 from ..evidence.scopes import Scope, own_nodes
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Unregistered:
     """A module that its owner keeps in a plain container, where `.to()` does not reach it."""
 

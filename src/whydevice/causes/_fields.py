@@ -25,7 +25,7 @@ from ._partly import held_now
 MOST_FOLLOWED = 3
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class LostField:
     """`statement` moves what `owner` (a name) keeps under `key` (an expression), and nothing keeps the result."""
 

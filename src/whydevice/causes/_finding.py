@@ -10,7 +10,7 @@ from ..evidence.steps import Step
 from ..types import Applicability, Certainty, Edit
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Mend:
     """Edits and the place they change."""
 
@@ -24,7 +24,7 @@ class Mend:
     note: str = ""  # what the report says at the place, where that is not what the cause says
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Finding:
     """A proven or likely cause. Empty fields are filled in from the evidence by the pipeline."""
 

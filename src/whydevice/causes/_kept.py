@@ -22,7 +22,7 @@ from ._order import method_scopes
 MADE = ("factory", "constructor", "like")
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Write:
     """A statement that puts `value` into a tensor kept under a name: by item, `copy_`, or in place."""
 

@@ -14,7 +14,7 @@ from ..evidence.scopes import Scope, bindings_of, dotted, own_nodes
 from ..types import Edit
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class LostMove:
     """A move in a loop that reaches only the loop's own variable."""
 

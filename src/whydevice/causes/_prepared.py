@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import edits
 from ..evidence import values
@@ -22,8 +21,7 @@ _PREPARE = ("prepare", "prepare_data_loader")
 _SHARES = "in a run of several processes each then gets its share of the loader"
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """The statement that prepares a sibling, the names of the two loaders, and the mend."""
 
     sibling: str

@@ -17,7 +17,7 @@ from ._finding import Mend
 from ._moves import appended, best_anchor
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Replaced:
     """A buffer that the method overwrites: `value` takes its place, and `old` names it there."""
 

@@ -23,7 +23,7 @@ from ._finding import Finding, Mend
 from ._order import move_statements, moved, user_scopes, value_now
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Kept:
     """The wrong tensor as an attribute of an object: `owner.name`."""
 

@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"^(map_location|(?:\w*_)?(?:device|dev))$")
 REQUIRED: Any = inspect.Parameter.empty
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class UserCall:
     """A call of the user's. `absent` are the parameters that it leaves to their defaults, `given` the others."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from .. import edits
 from ..edits import EditError
@@ -149,9 +148,9 @@ def joined(first: Mend, more: Mend) -> tuple[Edit, ...]:
         if near is None:
             both.append(edit)
             continue
-        if not (_puts_in(edit) and replace(both[near], text=edit.text) == edit):
+        if not (_puts_in(edit) and both[near]._replace(text=edit.text) == edit):
             return ()
-        both[near] = replace(edit, text=both[near].text + edit.text)
+        both[near] = edit._replace(text=both[near].text + edit.text)
     return tuple(both)
 
 

@@ -54,7 +54,7 @@ TITLE = "the optimizer's state is not where the parameters are"
 ORDER = 15
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Stale:
     """An optimizer with state on another device than its parameter. `key` is the state's name."""
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..source import EditError, Positioned, Source
 from .tokens import line_end, skip_blank
@@ -19,8 +18,7 @@ _BLANK = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))*\Z")
 Suite = list[ast.stmt]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The offsets of a statement and of its line.
 
     `opened_by` says what precedes it on its logical line; `follower` is where the next statement on that line

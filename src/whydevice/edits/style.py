@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..source import EditError, Source
 
@@ -12,8 +12,7 @@ from ..source import EditError, Source
 _DEVICE_WORDS = ("device", "dev", "gpu", "rank", "cuda")
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """One `.to(...)`, `.cuda(...)` or `.cpu()` as written, and the text of what it moves.
 
     `argument` is the device's text, None where none is given.
@@ -26,8 +25,7 @@ class Move:
     line: int
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """The moves of a script, the nearest first, and the device expressions that it writes, the most used
     first.
     """

@@ -12,13 +12,12 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..source import EditError, Source
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(NamedTuple):
     """A file to be replaced: where it really lies, what is in it now, and the bytes to come."""
 
     path: str

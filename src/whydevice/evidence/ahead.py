@@ -22,7 +22,7 @@ MOST_ENTERED = 2  # calls of the user's functions and modules, one inside the ot
 _TAKE_ANY = frozenset("to cuda cpu copy_ append extend update insert load_state_dict set_ type_as".split())
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Next:
     """An operand on the wrong device, and the operation that would fail of it."""
 

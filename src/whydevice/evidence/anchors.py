@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import values
 from .attributes import builds
@@ -26,8 +25,7 @@ MOST_CALLERS = 5
 _QUOTED = re.compile(r"[\"'](cuda(?::\d+)?)[\"']")
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(NamedTuple):
     """`text` names the device; `rank` is one of the constants above; `base` the tensor it is read from."""
 
     text: str

@@ -15,7 +15,7 @@ from .sources import FunctionNode, Source, Sources
 from .trees import STATE
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Assignment:
     """`self.name = value` in a method, `name = value` in a class body, or a registration.
 

@@ -26,7 +26,7 @@ from .textual import innermost_in_text
 MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Wrong:
     """An operand on the wrong device. `held` is the tensor in it, when one was found."""
 
@@ -46,7 +46,7 @@ class Wrong:
         return self.held.tensor if self.held is not None else self.leaf.value
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Evidence:
     """All that is known of one error, while its frames are alive. Causes read it, nothing outlives it."""
 

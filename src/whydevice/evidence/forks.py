@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .calls import returned
 from .origins import Tracer
@@ -16,8 +16,7 @@ _REPLACING = (ast.If, *LOOPS)
 _LEAVING = (ast.Return, ast.Continue, ast.Break)
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(NamedTuple):
     """One arm of a fork.
 
     `arm` counts the arms as they stand: of an `if` 0 is its body and 1 what runs otherwise, of a `match` its cases,
@@ -32,8 +31,7 @@ class Guard:
         return self.fork is other.fork and self.arm == other.arm
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The arm that gave a value on the wrong device, where every other way to the same use gives a right one.
 
     `negated`: the guard is that of the other ways, and was not taken. `others` counts them.

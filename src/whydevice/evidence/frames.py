@@ -24,7 +24,7 @@ OUTER_TURNS, INNER_TURNS = 4, 8
 """Of a recursion, as many of the outermost and of the innermost turns are looked at."""
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class LiveFrame:
     """A frame of the traceback, with the node that was being evaluated in it."""
 

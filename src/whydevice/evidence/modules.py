@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import values
 from .operands import held_tensors
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One tensor of the tree: its dotted path, device (`cuda:0`), kind, and what it is (`float32[3, 4]`).
 
     `kind` is parameter, buffer, attribute (a plain tensor attribute) or hidden (state of a module kept in a list,
@@ -28,8 +26,7 @@ class Entry:
         return self.kind in ("parameter", "buffer")
 
 
-@dataclass(frozen=True)
-class Audit:
+class Audit(NamedTuple):
     """The entries of a module tree, in the order of its definition. `str()` is a table."""
 
     module: str

@@ -20,7 +20,7 @@ MOST_HELD = 4_000
 OBJECT_DEPTH = 3
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Held:
     """A tensor found in an operand: the operand itself (empty path) or reached from it."""
 
@@ -32,7 +32,7 @@ class Held:
     name: str = ""
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Leaf:
     """One operand expression of the failing call in a user's frame."""
 

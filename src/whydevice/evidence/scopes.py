@@ -20,7 +20,7 @@ from .sources import COMPREHENSIONS, ScopeNode, Source
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Argument:
     """What a parameter was bound to: an expression in the caller's scope, or the function's own default."""
 
@@ -32,7 +32,7 @@ class Argument:
     guessed: bool = False  # the length of what was spread is not known
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Scope:
     """One activation. `frame` is None when the function has returned."""
 
@@ -93,7 +93,7 @@ class Scope:
         return False
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Binding:
     """A place where a name gets its value. `path` leads into `value` when a target is unpacked."""
 

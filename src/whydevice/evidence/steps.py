@@ -11,7 +11,7 @@ from .scopes import MISSING, Scope
 from .sources import is_cell, is_regular_file
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Step:
     """One place on the way back.
 

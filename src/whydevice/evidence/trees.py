@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .bounds import at_most, cut, kept
 from .passive import instance_dict, named, type_name
@@ -21,14 +20,13 @@ _CONTAINERS = {id(kind) for kind in (dict, list, tuple, set, collections.Ordered
 STATE = {"_parameters": "parameter", "_former_parameters": "parameter", "_buffers": "buffer"}
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """The parts of a module tree, breadth first, each module once. Paths are dotted; the root's is empty."""
 
-    modules: list[tuple[str, Any]] = field(default_factory=list)  # (path, module)
-    registered: list[tuple[str, Any, str, Any, str]] = field(default_factory=list)
+    modules: list[tuple[str, Any]]  # (path, module)
+    registered: list[tuple[str, Any, str, Any, str]]
     """(path of the module, module, name, tensor, `parameter` or `buffer`)"""
-    plain: list[tuple[str, Any, str, Any]] = field(default_factory=list)
+    plain: list[tuple[str, Any, str, Any]]
     """(path of the module, module, name, value) of the rest; numbers, text and empty containers are left out."""
 
 
@@ -38,7 +36,7 @@ def tree(module: object) -> Tree:
 
 
 def _read(module: object) -> Tree:
-    found = Tree()
+    found = Tree([], [], [])
     if not is_module(module):
         found.modules.append(("", module))
         return found

@@ -15,7 +15,7 @@ from .scopes import MISSING, Scope
 MOST_LEVELS = 5
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Link:
     """One level of the way from a container to the tensor in it: the value there and the key that leads on."""
 
@@ -23,7 +23,7 @@ class Link:
     key: object = None
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Gap:
     """The place that let a tensor through unmoved.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ..types import DeviceError, Place
 from . import envelopes, matcher
@@ -48,7 +47,7 @@ def unwrapped(error: DeviceError) -> DeviceError:
     if found is None:
         return error
     message = text[offset:].strip()
-    return replace(error, type=inner_type, message=message, family=found[0].id, envelope=None)
+    return error._replace(type=inner_type, message=message, family=found[0].id, envelope=None)
 
 
 def wanted(error: DeviceError) -> str | None:

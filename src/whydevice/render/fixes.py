@@ -7,8 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..types import Edit, Fix
 from .paths import relative
@@ -22,8 +21,7 @@ _MOST_ROWS_OF_A_LINE = 4
 _JOINING = ("or ", "and ", "if ", "else ", "for ")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A line of a diff. `number` counts in the old file for what is taken away, else in the new one."""
 
     file: str

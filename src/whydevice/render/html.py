@@ -6,7 +6,7 @@ from html import escape
 
 from ..types import Explanation
 from . import layout
-from .tree import Block, Line
+from .tree import Block, Line, clean, visible
 
 _WIDTH = 100
 _MOST_CELL_LINES = 30
@@ -60,9 +60,11 @@ def html(explanation: Explanation, *, script: str | None = None) -> str:
 def _cell(name: str, text: str) -> str:
     """A cell as it is with the fix, to be copied over the old one."""
     opened = " open" if text.count("\n") < _MOST_CELL_LINES else ""
+    # What would not show is spelt out here too, for a cell can hide it as any file can.
+    shown = "".join(char if char in "\t\n" else visible(char) for char in text.rstrip())
     return (
-        f"<details{opened}><summary>{escape(name)} with the fix</summary>"
-        f"<pre>{escape(text.rstrip())}</pre></details>"
+        f"<details{opened}><summary>{escape(clean(name))} with the fix</summary>"
+        f"<pre>{escape(shown)}</pre></details>"
     )
 
 

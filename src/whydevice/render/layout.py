@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..types import Explanation
@@ -49,7 +48,7 @@ def blocks(explanation: Explanation, width: int = 80, script: str | None = None)
     made: list[Block] = []
     for room in _STEPS:
         made = [
-            replace(block, lines=tuple(map(trimmed, block.lines)))
+            block._replace(lines=tuple(map(trimmed, block.lines)))
             for block in _blocks(explanation, width, script, room)
             if block.lines
         ]

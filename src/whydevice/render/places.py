@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..types import Explanation, Operand, Place
 from .paths import place as place_of
@@ -19,7 +19,7 @@ _NEAR = 6
 _MOST_LABELS = 3
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Row:
     """A source line of a snippet."""
 
@@ -29,7 +29,7 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Snippet:
     """Neighbouring places of one function. `fails` is the line where it failed, if it is among them."""
 
@@ -59,7 +59,7 @@ def snippets(explanation: Explanation) -> list[Snippet]:
         for row in snippet.rows.values():
             if len(row.marks) == 1 and (snippet is not found[-1] or row.number != snippet.fails):
                 # What a line before the failing one underlines alone is what the report is about.
-                row.marks = [replace(row.marks[0], culprit=True)]
+                row.marks = [row.marks[0]._replace(culprit=True)]
     return found
 
 

@@ -6,7 +6,7 @@ text also behind wide characters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .tree import Line, Span, Style, take, visible, width_of, wrap
 
@@ -17,8 +17,7 @@ _DOTS = "..."
 _BETWEEN = 6  # columns between a label and the next mark, lest the two be read as one
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """Columns of a source line to underline, in characters, and what to say about them."""
 
     start: int
@@ -27,8 +26,7 @@ class Mark:
     culprit: bool = False
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A line's text and, for each column of the source, the terminal column where it is shown."""
 
     text: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..types import Explanation, Operand
 from .paths import place as place_of
@@ -21,8 +21,7 @@ _NARROWEST = 16
 _PATH = re.compile(r"[\w.]+(?:\[[^][()]*\]|\.\w+|\[\.\.\.\])*")
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     cells: tuple[str, str, str, str]
     culprit: bool
     device: str

@@ -6,7 +6,6 @@ Every span's text is clean: no control, bidi or other invisible character is lef
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Style = Literal[
@@ -25,14 +24,13 @@ class Span(NamedTuple):
 Line = tuple[Span, ...]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Lines that belong together; an empty line stands between blocks. `rows` is a table's content, uncut."""
 
     kind: Kind
     lines: tuple[Line, ...]
     rows: tuple[tuple[str, ...], ...] = ()
-    culprits: frozenset[int] = field(default_factory=frozenset)
+    culprits: frozenset[int] = frozenset()
 
 
 def line_text(line: Line) -> str:

@@ -50,7 +50,7 @@ class LongModule(ast.Module):
         return source.relevant() if source is not None else []
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class Parsed(Text):
     """A Python file's text with its trees. Raises EditError where the text does not parse."""
 

@@ -57,7 +57,7 @@ def _contents(path: str) -> bytes:
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class Text:
     """A file's decoded text (without its byte order mark), with the positions in it.
 

@@ -17,7 +17,7 @@ from .parsed import LongModule, Parsed
 from .text import EditError
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class Source(Parsed):
     """A Python file's text with its tree; nodes belong to this source or are found in it by their place.
 

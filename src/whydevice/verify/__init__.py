@@ -6,11 +6,10 @@ Works on plain data: for each operand that was wrong, where it would be. `True` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand on the wrong device. `after` is where the edits put it, None where that cannot be told.
 
     `blamed` marks the one that the error is about: it fails as long as it stays where it is.
@@ -22,8 +21,7 @@ class Operand:
     blamed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether the call passes; None where that cannot be judged. `left` are the operands that stay wrong.
 
     `parted` are operands of an operation that passed, away from which the edits move another one of it.
