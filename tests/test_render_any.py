@@ -75,6 +75,6 @@ def test_any_explanation_fits(explanation: Explanation, width: int) -> None:
         assert tree.width_of(row) <= width
         assert row == row.rstrip()
     page = html(explanation)
-    assert not cases.control_characters(page)
+    assert not cases.control_characters(page.replace("\t", ""))  # those of a cell, to be copied, stay
     json.loads(document([explanation]))
     pages.page(explanation.cause or Cause("a", "b", shown))
