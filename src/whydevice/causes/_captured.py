@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..evidence import values
 from ..evidence.collect import Evidence
@@ -16,8 +15,7 @@ from ._order import before_capture, move_statements, moved, same_block, state_so
 from ._user_calls import every_scope
 
 
-@dataclass(repr=False, eq=False)
-class Capture:
+class Capture(NamedTuple):
     """`name = value` took state of `module` (an expression); `move` moved that module afterwards."""
 
     statement: ast.Assign

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..evidence import values
 from ..evidence.collect import Evidence
@@ -14,8 +13,7 @@ from ..evidence.passive import class_module
 from ..evidence.scopes import Scope, own_nodes
 
 
-@dataclass(repr=False, eq=False)
-class Unregistered:
+class Unregistered(NamedTuple):
     """A module that its owner keeps in a plain container, where `.to()` does not reach it."""
 
     owner: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..edits import EditError
 from ..evidence import values
@@ -22,8 +22,7 @@ from ._order import method_scopes
 MADE = ("factory", "constructor", "like")
 
 
-@dataclass(repr=False, eq=False)
-class Write:
+class Write(NamedTuple):
     """A statement that puts `value` into a tensor kept under a name: by item, `copy_`, or in place."""
 
     node: ast.AST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import edits
 from ..evidence.collect import Evidence
@@ -14,8 +14,7 @@ from ..evidence.scopes import Scope, bindings_of, dotted, own_nodes
 from ..types import Edit
 
 
-@dataclass(repr=False, eq=False)
-class LostMove:
+class LostMove(NamedTuple):
     """A move in a loop that reaches only the loop's own variable."""
 
     loop: ast.For

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import edits
 from ..evidence import attributes, values
@@ -17,8 +17,7 @@ from ._finding import Mend
 from ._moves import appended, best_anchor
 
 
-@dataclass(repr=False, eq=False)
-class Replaced:
+class Replaced(NamedTuple):
     """A buffer that the method overwrites: `value` takes its place, and `old` names it there."""
 
     name: str

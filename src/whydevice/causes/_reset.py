@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import edits
 from ..evidence import values
@@ -23,8 +22,7 @@ from ._finding import Finding, Mend
 from ._order import move_statements, moved, user_scopes, value_now
 
 
-@dataclass(repr=False, eq=False)
-class Kept:
+class Kept(NamedTuple):
     """The wrong tensor as an attribute of an object: `owner.name`."""
 
     tensor: Any

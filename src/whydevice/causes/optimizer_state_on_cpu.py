@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import edits
 from ..evidence import values
@@ -54,8 +53,7 @@ TITLE = "the optimizer's state is not where the parameters are"
 ORDER = 15
 
 
-@dataclass(repr=False, eq=False)
-class Stale:
+class Stale(NamedTuple):
     """An optimizer with state on another device than its parameter. `key` is the state's name."""
 
     optimizer: Any

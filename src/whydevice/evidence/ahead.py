@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from . import values
 from .calls import enter
@@ -22,8 +23,7 @@ MOST_ENTERED = 2  # calls of the user's functions and modules, one inside the ot
 _TAKE_ANY = frozenset("to cuda cpu copy_ append extend update insert load_state_dict set_ type_as".split())
 
 
-@dataclass(repr=False, eq=False)
-class Next:
+class Next(NamedTuple):
     """An operand on the wrong device, and the operation that would fail of it."""
 
     leaf: Leaf

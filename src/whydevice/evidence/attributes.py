@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import types
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import values
 from .libraries import is_library
@@ -15,8 +14,7 @@ from .sources import FunctionNode, Source, Sources
 from .trees import STATE
 
 
-@dataclass(repr=False, eq=False)
-class Assignment:
+class Assignment(NamedTuple):
     """`self.name = value` in a method, `name = value` in a class body, or a registration.
 
     `kind`: plain, buffer, parameter, property, class. `method` is None in a class body.

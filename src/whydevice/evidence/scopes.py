@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import types
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..source.nodes import children
@@ -20,8 +20,7 @@ from .sources import COMPREHENSIONS, ScopeNode, Source
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
-@dataclass(repr=False, eq=False)
-class Argument:
+class Argument(NamedTuple):
     """What a parameter was bound to: an expression in the caller's scope, or the function's own default."""
 
     node: ast.expr
@@ -93,8 +92,7 @@ class Scope:
         return False
 
 
-@dataclass(repr=False, eq=False)
-class Binding:
+class Binding(NamedTuple):
     """A place where a name gets its value. `path` leads into `value` when a target is unpacked."""
 
     kind: str  # assign | augmented | loop | with | walrus | import | definition | comprehension
