@@ -375,8 +375,5 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _sources(evidence: Evidence) -> dict[str, str]:
-    return {
-        s.source.path: s.source.text.replace("\r\n", "\n").replace("\r", "\n")
-        for s in evidence.scopes
-        if s.live is not None and not s.live.library
-    }
+    own = {s.source.path: s.source.text for s in evidence.scopes if s.live is not None and not s.live.library}
+    return {path: text.replace("\r\n", "\n").replace("\r", "\n") for path, text in own.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
+from inspect import CO_GENERATOR
 from typing import Any
 
 from . import values
@@ -17,9 +18,9 @@ from .sources import Sources
 
 
 def is_generator(scope: Scope) -> bool:
-    return isinstance(scope.node, ast.FunctionDef) and any(
-        isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(scope.node)
-    )
+    """Whether a live scope is the body of a generator function."""
+    code = scope.frame.f_code if scope.frame is not None else None
+    return isinstance(scope.node, ast.FunctionDef) and code is not None and bool(code.co_flags & CO_GENERATOR)
 
 
 def bind_generator(scope: Scope, scopes: list[Scope], sources: Sources) -> None:

@@ -10,9 +10,9 @@ import ast
 import types
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from ..source.nodes import children
+from .bounds import kept
 from .frames import LiveFrame
 from .passive import named, plain_names
 from .sources import COMPREHENSIONS, ScopeNode, Source
@@ -49,7 +49,7 @@ class Scope:
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.globals = plain_names(self.globals)
+        self.globals = kept("globals", self.globals, plain_names)
         self.source.scopes.append(self)
 
     @property
@@ -118,12 +118,6 @@ def _target_paths(target: ast.AST, path: tuple[int, ...] = ()) -> list[tuple[ast
     return [(target, path)]
 
 
-# Both are asked for at every name that is looked up. A tree does not change, but for the body of a long file's
-# module, which grows: it is noted how long it was. The entry goes with the tree.
-_nodes_of: WeakKeyDictionary[ScopeNode, tuple[int, list[ast.AST]]] = WeakKeyDictionary()
-_bindings_of: WeakKeyDictionary[ScopeNode, tuple[int, dict[str, list[Binding]]]] = WeakKeyDictionary()
-
-
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = frozenset((ast.Name, ast.Constant))
 _SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
@@ -132,12 +126,32 @@ _BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match)
 _BINDING = frozenset((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, *_BLOCKS, *_DEFINITIONS))
 
 
+class _Read:
+    """What was read of a scope's node: asked for at every name that is looked up."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.nodes: list[ast.AST] | None = None
+        self.bindings: dict[str, list[Binding]] | None = None
+
+
+def _read_of(node: ScopeNode) -> _Read:
+    """A tree does not change, but for the body of a long file's module, which grows: then it is read anew."""
+    size = len(node.body) if isinstance(node.body, list) else 1
+    # On the node itself, so that it goes with the tree: the entries of a weak dictionary take as long to remove.
+    read: _Read | None = node.__dict__.get("_read")
+    if read is None or read.size != size:
+        read = _Read(size)
+        node._read = read  # type: ignore[union-attr]
+    return read
+
+
 def own_nodes(node: ScopeNode) -> list[ast.AST]:
     """The nodes of a function's own body, in source order, without those of functions and classes inside."""
+    read = _read_of(node)
+    if read.nodes is not None:
+        return read.nodes
     body = node.body if isinstance(node.body, list) else [node.body]
-    known = _nodes_of.get(node)
-    if known is not None and known[0] == len(body):
-        return known[1]
     found: list[ast.AST] = []
     todo: list[ast.AST] = list(reversed(body))
     while todo:
@@ -146,16 +160,15 @@ def own_nodes(node: ScopeNode) -> list[ast.AST]:
         kind = type(here)
         if kind not in _LEAVES and kind not in _SCOPES:
             todo += children(here)[::-1]
-    _nodes_of[node] = len(body), found
+    read.nodes = found
     return found
 
 
 def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
     """Every binding of every name in a function's own body (targets such as `self.x` under their dotted text)."""
-    nodes = own_nodes(node)
-    known = _bindings_of.get(node)
-    if known is not None and known[0] == len(nodes):
-        return known[1]
+    read = _read_of(node)
+    if read.bindings is not None:
+        return read.bindings
     table: dict[str, list[Binding]] = {}
 
     def add(name: str, binding: Binding) -> None:
@@ -167,13 +180,15 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             if name is not None:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
-    for here in nodes:
+    for here in own_nodes(node):
         kind = type(here)  # a node's: no class of the user's
         if kind not in _BINDING:
             continue
         if isinstance(here, ast.Assign):
             for target in here.targets:
-                if isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
+                if type(target) is ast.Name:  # nearly all
+                    add(target.id, Binding("assign", here, here.value, (), target))
+                elif isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
                     _pairwise(target, here.value, here, add)
                 else:
                     targets(target, "assign", here, here.value)
@@ -193,7 +208,7 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             add(here.name, Binding("definition", here, None))
         elif isinstance(here, ast.Match):
             _captures(here, add)
-    _bindings_of[node] = len(nodes), table
+    read.bindings = table
     return table
 
 

@@ -120,9 +120,10 @@ class Text:
         newline = _NEWLINE if "\r" in self.text else _LINE_FEED
         return (0, *[match.end() for match in newline.finditer(self.text)])
 
-    @property
+    @cached_property
     def line_count(self) -> int:
-        return len(self.line_starts)
+        text = self.text  # counted, for most files are asked for no more than this
+        return text.count("\n") + 1 + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
 
     def line_span(self, line: int) -> tuple[int, int]:
         """The offsets of a line's start and of the end of its newline. Raises EditError for a line that is
