@@ -83,7 +83,7 @@ def test_positions_outside_of_the_text_are_refused(line, column):
 
 def test_mixed_newlines_keep_to_their_neighbours():
     source = Source.from_text("a.py", "a\nb\r\nc\r\nd")
-    assert [source.newline_at(source.line_starts[n]) for n in range(4)] == ["\n", "\r\n", "\r\n", "\r\n"]
+    assert [source.newline_at(source.line_start(n)) for n in range(1, 5)] == ["\n", "\r\n", "\r\n", "\r\n"]
     assert source.newline == "\r\n"
 
 

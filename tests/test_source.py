@@ -72,6 +72,9 @@ def test_a_class_of_which_methods_were_read_is_completed_around_them() -> None:
 PADDING = {
     "constants": "".join(f"VALUE_{n} = {n}\n" for n in range(4000)),
     "functions": "".join(f"def helper_{n}(x):\n    return x + {n}\n\n" for n in range(1500)),
+    "decorated": "".join(
+        f"@cached(\n    {n},\n)\n@plain\ndef helper_{n}(x):\n    return x.to({n})\n\n" for n in range(800)
+    ),
     "strings": '"""\nmodel = wrong()\n"""\n' * 1000,
     "quotes": "\"'''\"  # it's\nmodel_ = '\"\"\"'\n" * 1000,
     "comments": "# model = wrong()\n" * 4000,
@@ -84,8 +87,9 @@ if device:
 move(model)
 model.to(device)
 unrelated = 5
+class_weight = default_weight = weights()
 def main(batch):
-    return model(batch, LATER)
+    return model(batch, LATER, class_weight)
 out = main(first)
 """
 
@@ -100,7 +104,7 @@ def test_the_module_of_a_long_file_has_what_was_read_needs(kind: str, newline: s
     assert source.module.body
     main = source.function_at(line - 2, "main")
     bound = bindings_of(source.module)
-    assert {"model", "first", "extra", "out", "LATER", "device"} <= set(bound)
+    assert {"model", "first", "extra", "out", "LATER", "device", "class_weight"} <= set(bound)
     assert ast.unparse(bound["model"][0].value) == "Net()"
     assert len(bound["model"]) == 1
     assert main in own_nodes(source.module)

@@ -152,7 +152,7 @@ def _marked(source: Source, changes: list[Change]) -> set[int]:
             continue
         last = source.line_at(change.end)
         # A change that ends at a line's start takes the line before it whole, and nothing of this one.
-        if change.end > change.start and change.end == source.line_starts[last - 1]:
+        if change.end > change.start and change.end == source.line_start(last):
             last -= 1
         touched.update(range(source.line_at(change.start), last + 1))
     return touched & _ignored_lines(source)
@@ -161,7 +161,7 @@ def _marked(source: Source, changes: list[Change]) -> set[int]:
 def _whole_lines(source: Source, change: Change) -> bool:
     """Whether an insertion only adds lines between two others."""
     if change.text.endswith(("\n", "\r")):
-        return change.start in source.line_starts
+        return source.position(change.start)[1] == 0
     return change.text.startswith(("\n", "\r")) and change.start == len(source.text)
 
 

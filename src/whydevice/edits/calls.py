@@ -85,7 +85,7 @@ def _one_a_line(source: Source, opener: Token, arguments: list[list[Token]]) -> 
 
 def _indent(source: Source, offset: int) -> str | None:
     """What stands before an offset in its line, when that is only white space."""
-    head = source.text[source.line_starts[source.line_at(offset) - 1] : offset]
+    head = source.text[source.line_start(source.line_at(offset)) : offset]
     return head if not head.strip() else None
 
 

@@ -85,6 +85,8 @@ def _quoted(name: str) -> str:
 def _hunks(source: Source, changes: list[Change]) -> str:
     text = "\ufeff" + source.text if source.bom else source.text
     shift = len(text) - len(source.text)
+    start, end = _around(text, changes[0].start + shift, changes[-1].end + shift)
+    above, shift, text = text.count("\n", 0, start), shift - start, text[start:end]
     old = _lines(text)
     blocks = _blocks(text, old, [Change(c.start + shift, c.end + shift, c.text) for c in changes])
     groups: list[list[_Block]] = []
@@ -95,9 +97,18 @@ def _hunks(source: Source, changes: list[Change]) -> str:
             groups.append([block])
     parts, grown = [], 0
     for group in groups:
-        parts.append(_hunk(old, group, grown))
+        parts.append(_hunk(old, group, above, grown))
         grown += sum(len(block.new) - (block.last - block.first) for block in group)
     return "".join(parts)
+
+
+def _around(text: str, start: int, end: int) -> tuple[int, int]:
+    """The offsets of whole lines that hold a range and its context: of a long file, the rest is not looked at."""
+    for _ in range(_CONTEXT + 1):
+        start = text.rfind("\n", 0, start) if start > 0 else -1
+    for _ in range(_CONTEXT + 1):
+        end = text.find("\n", end) + 1 or len(text)
+    return start + 1, end
 
 
 def _blocks(text: str, old: list[str], changes: list[Change]) -> list[_Block]:
@@ -149,7 +160,8 @@ def _block(
     return _Block(first, last, new)
 
 
-def _hunk(old: list[str], group: list[_Block], grown: int) -> str:
+def _hunk(old: list[str], group: list[_Block], above: int, grown: int) -> str:
+    """A hunk; `above` lines come before the old ones, and were `grown` by the hunks before."""
     begin = max(0, group[0].first - _CONTEXT)
     end = min(len(old), group[-1].last + _CONTEXT)
     lines: list[str] = []
@@ -162,7 +174,7 @@ def _hunk(old: list[str], group: list[_Block], grown: int) -> str:
     lines += [" " + line for line in old[at:end]]
     removed = end - begin
     added = sum(1 for line in lines if line[0] != "-")
-    header = f"@@ -{_range(begin, removed)} +{_range(begin + grown, added)} @@\n"
+    header = f"@@ -{_range(above + begin, removed)} +{_range(above + begin + grown, added)} @@\n"
     return header + "".join(
         line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
     )

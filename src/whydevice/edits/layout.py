@@ -46,10 +46,10 @@ def layout(source: Source, statement: ast.stmt) -> Layout:
     opened_by: Literal["line", "semicolon", "colon"] = "line"
     if before.endswith((";", ":")) and "#" not in before:
         opened_by = "semicolon" if before.endswith(";") else "colon"
-    line_start = source.line_starts[source.line_at(start if head == low else head) - 1]
+    line_start = source.line_start(source.line_at(start if head == low else head))
     if opened_by == "line" and source.text[line_start:start].strip(" \t\f\\\r\n"):
         # A comment that ends in a backslash continues nothing.
-        line_start = source.line_starts[source.line_at(start) - 1]
+        line_start = source.line_start(source.line_at(start))
     rest = skip_blank(source, end, lines=False)
     follower = None
     if source.text.startswith(";", rest):

@@ -20,7 +20,8 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 # A line that imports, up to its end or to the closing parenthesis, and how far it is indented.
-_IMPORT = re.compile(r"^([ \t]*)((?:import|from)[ \t](?:[^\n(\\#]|\\\n)*(?:\([^)]*\))?)", re.MULTILINE)
+_IMPORT = re.compile(r"([ \t]*)((?:import|from)[ \t](?:[^\n(\\#]|\\\n)*(?:\([^)]*\))?)")
+_WORD = re.compile(r"import[ \t(\\*]")  # found ten times as fast as the lines that start with it
 _SCOPE = re.compile(r"(?:async[ \t]+def|def|class)\b")
 
 # The alias under which pytest's assertion rewriting reaches its helpers (`_pytest/assertion/rewrite.py`).
@@ -73,7 +74,7 @@ def _compilations(source: Source, tree: ast.Module, code: CodeType) -> Iterator[
 
 def _imported(source: Source) -> Iterator[str]:
     """The names that the module itself imports, of a file that is not parsed whole."""
-    for match in _IMPORT.finditer(source.text):
+    for match in _imports(source.text):
         try:
             statement = ast.parse(match.group(2)).body[0]
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -81,6 +82,16 @@ def _imported(source: Source) -> Iterator[str]:
         if isinstance(statement, ast.Import | ast.ImportFrom) and _of_module(source, match):
             names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
             yield from names - {"*"}
+
+
+def _imports(text: str) -> Iterator[re.Match[str]]:
+    """The lines that import, or look like it."""
+    last = -1
+    for word in _WORD.finditer(text):
+        start = text.rfind("\n", 0, word.start()) + 1
+        if start != last and (match := _IMPORT.match(text, start)):
+            yield match
+        last = start
 
 
 def _of_module(source: Source, match: re.Match[str]) -> bool:

@@ -169,7 +169,7 @@ def _with_comments(source: Source, offset: int) -> int:
     indent = source.indentation(line)
     while line > 1 and source.line(line - 1).startswith(indent + "#"):
         line -= 1
-    return source.line_starts[line - 1]
+    return source.line_start(line)
 
 
 def _line(source: Source, offset: int, text: str, indent: str) -> Edit:

@@ -57,9 +57,7 @@ def tokens(source: Source, start: int, end: int) -> list[Token]:
                 continue
             places = []
             for row, column in (token.start, token.end):
-                places.append(
-                    start + column - 1 if row == 1 else source.line_starts[first + row - 2] + column
-                )
+                places.append(start + column - 1 if row == 1 else source.line_start(first + row - 1) + column)
             found.append(Token(token.type, token.string, *places))
     except tokenize.TokenError:
         pass  # The parenthesis that we opened stays open: reported at the end, after all the tokens.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import weakref
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from .text import EditError
@@ -21,9 +21,11 @@ MOST_LINES = 1500
 """Lines of top-level code that are parsed at most."""
 
 # The newline comes first, so that the regular expression engine can look for it alone: `^` takes four times as long.
+_NEXT = re.compile(r"\n(?!(?:else|elif|except|finally)\b)(?:[^\W\d]|@|\"\"\"|''')")
+# A statement that is no definition: of those there can be thousands, and none of them is the module's own code.
 _START = re.compile(
-    r"\n(?:(?P<skip>else|elif|except|finally)\b|(?P<definition>async[ \t]+def|def|class|@)"
-    r"|(?P<other>\"\"\"|'''|(?:import|from|pass|del|global|assert|raise)\b)|(?P<block>async|if|for|while|with|try|match)[ \t:(]"
+    r"\n(?!(?:else|elif|except|finally|def|class|async[ \t]+def)\b)"
+    r"(?:(?P<other>\"\"\"|'''|(?:import|from|pass|del|global|assert|raise)\b)|(?P<block>async|if|for|while|with|try|match)[ \t:(]"
     r"|(?P<binds>[^\W\d]\w*)(?=[ \t]*=[^=])|[^\W\d])"
 )
 _MOST_MOVES = 200
@@ -47,10 +49,13 @@ class Outline:
     def __init__(self, source: Parsed) -> None:
         self.source: Parsed = weakref.proxy(source)  # which holds us
         self.body: list[ast.stmt] = []
-        self._firsts: list[int] = []  # the offset at which each statement starts
+        self._firsts: list[
+            int
+        ] = []  # the offset at which each statement starts, those of definitions left out
         self._kinds: dict[int, str] = {}  # of those that are no `name = value`
         self._binds: dict[str, int] = {}  # the first that binds a name, or uses it for an effect
         self._more: dict[str, list[int]] = {}  # and the others
+        self._strings = _string_spans(source.text)
         self._find()
         self._kept: set[int] = set()
         self._lines = 0
@@ -79,9 +84,9 @@ class Outline:
 
     def _read(self, first: int, last: int) -> list[str]:
         """The words in lines that were not met before."""
-        starts = self.source.line_starts
-        end = starts[last - 1] if last <= len(starts) else len(self.source.text)
-        fresh = set(_WORD.findall(self.source.text, starts[first - 1], end)) - self._words
+        source = self.source
+        end = source.line_start(last) if last <= source.line_count else len(source.text)
+        fresh = set(_WORD.findall(source.text, source.line_start(first), end)) - self._words
         self._words |= fresh
         return sorted(fresh)
 
@@ -92,20 +97,21 @@ class Outline:
         for word in _MOVES:
             at = text.find(word)
             while at >= 0 and len(moves) < _MOST_MOVES:
-                moves.add(bisect_right(self._firsts, at) - 1)
+                moves.add(self._holding(at))
                 at = text.find(word, at + 1)
         line = near[0][0] if near else 1
         blocks = sorted(
             (n for n, kind in self._kinds.items() if kind == "block"),
             key=lambda n: abs(self._first_line(n) - line),
         )
-        wanted = [n for n in (*sorted(moves), *blocks) if n >= 0 and self._kinds.get(n) != "definition"]
+        wanted = [n for n in (*sorted(moves), *blocks) if n >= 0]
         return [word for number in wanted for word in self._keep(number)]
 
     def _keep(self, number: int) -> list[str]:
         """Read a statement; the words in it that were not met before."""
         first = self._first_line(number)
-        last = self._first_line(number + 1)
+        end = self._end(number)
+        last = self.source.line_at(end) if end < len(self.source.text) else self.source.line_count + 1
         while last > first + 1 and self.source.line(last - 1)[:1] in ("", "#"):
             last -= 1  # comments behind it cost nothing, however many
         if number in self._kept or self._lines + last - first > MOST_LINES:
@@ -119,25 +125,32 @@ class Outline:
         return self._read(first, last)
 
     def _first_line(self, number: int) -> int:
-        """The line on which a statement starts; for the one after the last, that after the file's end."""
-        if number == len(self._firsts):
-            return self.source.line_count + 1
+        """The line on which a statement starts."""
         return self.source.line_at(self._firsts[number])
 
-    def _find(self) -> None:
-        """Find the statements; a line in a triple-quoted string starts none, nor does one under a decorator."""
+    def _end(self, number: int) -> int:
+        """The offset at which the next statement starts, or the file ends."""
         text = self.source.text
-        strings = _string_spans(text)
-        at = 0
-        decorated = False
-        for match in _START.finditer("\n" + text):
+        for match in _NEXT.finditer(text, self._firsts[number]):
+            if not self._in_string(match.start() + 1):
+                return match.start() + 1
+        return len(text)
+
+    def _holding(self, offset: int) -> int:
+        """The statement in which an offset lies; -1 in a definition."""
+        number = bisect_right(self._firsts, offset) - 1
+        return number if number >= 0 and offset < self._end(number) else -1
+
+    def _in_string(self, offset: int) -> bool:
+        """Whether a place is in a triple-quoted string, past its first character."""
+        at = bisect_left(self._strings, (offset,)) - 1
+        return at >= 0 and offset < self._strings[at][1]
+
+    def _find(self) -> None:
+        """Find the statements; a line in a triple-quoted string starts none."""
+        for match in _START.finditer("\n" + self.source.text):
             kind, offset = match.lastgroup or "", match.start()  # that of the newline which was put in front
-            while at < len(strings) and strings[at][1] <= offset:
-                at += 1
-            if kind == "skip" or (at < len(strings) and strings[at][0] < offset):
-                continue
-            under, decorated = decorated, text.startswith("@", offset)
-            if under:
+            if self._in_string(offset):
                 continue
             if kind == "binds":
                 self._note(match.group(kind), len(self._firsts))

@@ -207,8 +207,8 @@ class Parsed(Text):
         raise TooLong(self._refused[lines][1])
 
     def _lines(self, first: int, last: int) -> str:
-        end = self.line_starts[last - 1] if last <= self.line_count else len(self.text)
-        return self.text[self.line_starts[first - 1] : end]
+        end = self.line_start(last) if last <= self.line_count else len(self.text)
+        return self.text[self.line_start(first) : end]
 
     def _adopt_known(self, unit: ast.Module) -> None:
         """Put the classes of which methods were read before in the place of their new twins."""

@@ -60,7 +60,7 @@ def _starts_from(source: Parsed, line: int) -> Iterator[int]:
         yield line
     while line > 1:
         first = max(1, line - _STRIDE)
-        found = list(_NEXT.finditer(source.text, source.line_starts[first - 1], source.line_starts[line - 1]))
+        found = list(_NEXT.finditer(source.text, source.line_start(first), source.line_start(line)))
         lines = [source.line_at(match.end() - 1) for match in reversed(found)]
         yield from (number for number in lines if _starts_statement(source, number))
         if first == 1 and _starts_statement(source, 1):
@@ -70,16 +70,16 @@ def _starts_from(source: Parsed, line: int) -> Iterator[int]:
 
 def _starts_after(source: Parsed, line: int) -> Iterator[int]:
     """The lines that start a statement after a line, in order."""
-    for match in _NEXT.finditer(source.text, source.line_starts[line - 1]):
+    for match in _NEXT.finditer(source.text, source.line_start(line)):
         number = source.line_at(match.end() - 1)
         if _starts_statement(source, number):
             yield number
 
 
 def _starts_statement(source: Parsed, line: int) -> bool:
-    if not _TOP_LEVEL.match(source.text, source.line_starts[line - 1]):
+    if not _TOP_LEVEL.match(source.text, source.line_start(line)):
         return False
-    return line == 1 or not source.text.startswith("@", source.line_starts[line - 2])
+    return line == 1 or not source.text.startswith("@", source.line_start(line - 1))
 
 
 def _past_decorators(source: Parsed, line: int, indent: str) -> int:
@@ -122,9 +122,9 @@ def _at(source: Parsed, line: int, indent: str, sign: str, word: re.Pattern[str]
 def _header(source: Parsed, first: int) -> int | None:
     """The line of a class's header when a statement that starts at a line is a class."""
     line = first
-    while line < source.line_count and source.text.startswith("@", source.line_starts[line - 1]):
+    while line < source.line_count and source.text.startswith("@", source.line_start(line)):
         line += 1
-    return line if _CLASS.match(source.text, source.line_starts[line - 1]) else None
+    return line if _CLASS.match(source.text, source.line_start(line)) else None
 
 
 def class_name(header: str) -> str:
@@ -141,7 +141,7 @@ def class_lines(source: Parsed, name: str) -> list[int]:
 
 def _methods(source: Parsed, line: int, header: int, last: int) -> Iterator[tuple[int, int]]:
     """Ranges of lines around a line of a class that can be whole methods."""
-    start = source.line_starts[header] if header < source.line_count else len(source.text)
+    start = source.line_start(header + 1) if header < source.line_count else len(source.text)
     member = _INDENTED.search(source.text, start)
     if member is None or source.line_at(member.start()) > line:
         return

@@ -13,17 +13,13 @@ import os
 import re
 import stat
 import tokenize
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 from ..types import Edit
 from . import overlay
-
-# What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
-_NEWLINE = re.compile(r"\r\n|\r|\n")
-_LINE_FEED = re.compile(r"\n")
+from .lines import NEWLINE, Lines
 
 # A line one level in, as `indent_unit` looks for it.
 _INDENTED = re.compile(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
@@ -115,15 +111,17 @@ class Text:
     # Lines
 
     @cached_property
-    def line_starts(self) -> tuple[int, ...]:
-        """The offset of each line; the last is the end of the text when it ends in a newline."""
-        newline = _NEWLINE if "\r" in self.text else _LINE_FEED
-        return (0, *[match.end() for match in newline.finditer(self.text)])
+    def _line_index(self) -> Lines:
+        return Lines(self.text)
 
-    @cached_property
+    @property
     def line_count(self) -> int:
-        text = self.text  # counted, for most files are asked for no more than this
-        return text.count("\n") + 1 + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
+        """How many lines there are; behind a last newline one more, which is empty."""
+        return self._line_index.count
+
+    def line_start(self, line: int) -> int:
+        """The offset of a line that is there."""
+        return self._line_index.start(line)
 
     def line_span(self, line: int) -> tuple[int, int]:
         """The offsets of a line's start and of the end of its newline. Raises EditError for a line that is
@@ -131,8 +129,8 @@ class Text:
         """
         if not 1 <= line <= self.line_count:
             raise EditError(f"{self.path} has no line {line}")
-        end = self.line_starts[line] if line < self.line_count else len(self.text)
-        return self.line_starts[line - 1], end
+        end = self.line_start(line + 1) if line < self.line_count else len(self.text)
+        return self.line_start(line), end
 
     def line(self, line: int) -> str:
         """The text of a line without its newline; empty when there is no such line."""
@@ -143,12 +141,12 @@ class Text:
 
     def line_at(self, offset: int) -> int:
         """The line in which an offset lies."""
-        return bisect_right(self.line_starts, offset)
+        return self._line_index.at(offset)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column (in characters) of an offset."""
         line = self.line_at(offset)
-        return line, offset - self.line_starts[line - 1]
+        return line, offset - self.line_start(line)
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a line and a column in characters. Raises EditError when it lies outside the line."""
@@ -183,7 +181,7 @@ class Text:
         """The newline in use around an offset: that of its line, of the line before, or the file's."""
         line = self.line_at(offset)
         for number in (line, line - 1):
-            if number >= 1 and (found := _NEWLINE.search(self.text, *self.line_span(number))):
+            if number >= 1 and (found := NEWLINE.search(self.text, *self.line_span(number))):
                 return found.group()
         return self.newline
 
