@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from functools import cached_property
 from itertools import accumulate
 
 # What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
@@ -19,22 +18,16 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        feeds = text.count("\n")
-        lone = text.count("\r") - text.count("\r\n") if "\r" in text else 0
-        self.count = feeds + lone + 1
+        self.lone_returns = text.count("\r") - text.count("\r\n") if "\r" in text else 0
+        """Carriage returns that end a line by themselves. A text with any (of the nineties) is one stretch."""
         self._found: dict[int, list[int]] = {}
-        # A lone carriage return ends a line too: such a text (of the nineties) is one stretch.
-        self._stretch = _STRETCH if not lone else len(text) + 1
-        self._newline = _LINE_FEED if not lone else NEWLINE
-
-    @cached_property
-    def _ended(self) -> list[int]:
-        """How many lines end in each stretch and in those before it."""
-        if self._newline is NEWLINE:
-            return [self.count - 1]
-        stretch = self._stretch
-        starts = range(0, len(self._text) + 1, stretch)
-        return list(accumulate(self._text.count("\n", start, start + stretch) for start in starts))
+        self._stretch = _STRETCH if not self.lone_returns else len(text) + 1
+        self._newline = _LINE_FEED if not self.lone_returns else NEWLINE
+        starts = range(0, len(text) + 1, self._stretch)
+        # How many lines end in each stretch and in those before it.
+        self._ended = list(accumulate(text.count("\n", at, at + self._stretch) for at in starts))
+        self._ended[-1] += self.lone_returns
+        self.count = self._ended[-1] + 1
 
     def _starts(self, number: int) -> list[int]:
         """The offsets just after the newlines of a stretch."""

@@ -71,7 +71,7 @@ class Parsed(Text):
     def long(self) -> bool:
         """Whether the file is parsed in parts (never one whose lines end in a lone carriage return)."""
         over = self.line_count > self.most_whole or len(self.text) > MOST_CODE
-        return over and self.text.count("\r") == self.text.count("\r\n")
+        return over and not self.line_index.lone_returns
 
     @cached_property
     def tree(self) -> ast.Module:

@@ -100,6 +100,9 @@ def _with_decorators(source: Parsed, line: int, indent: str) -> int:
 
 def _decorator_above(source: Parsed, line: int, indent: str) -> int | None:
     """The line of the decorator that ends right above a line: what is indented further, or closes, belongs to it."""
+    furthest = source.line_start(max(line - _MOST_DECORATOR, 1))
+    if source.text.find(f"{indent}@", furthest, source.line_start(line)) < 0:
+        return None  # as for most
     for number in range(line - 1, max(line - 1 - _MOST_DECORATOR, 0), -1):
         text = source.line(number)
         if text.startswith(f"{indent}@"):

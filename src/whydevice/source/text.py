@@ -111,17 +111,17 @@ class Text:
     # Lines
 
     @cached_property
-    def _line_index(self) -> Lines:
+    def line_index(self) -> Lines:
         return Lines(self.text)
 
     @property
     def line_count(self) -> int:
         """How many lines there are; behind a last newline one more, which is empty."""
-        return self._line_index.count
+        return self.line_index.count
 
     def line_start(self, line: int) -> int:
         """The offset of a line that is there."""
-        return self._line_index.start(line)
+        return self.line_index.start(line)
 
     def line_span(self, line: int) -> tuple[int, int]:
         """The offsets of a line's start and of the end of its newline. Raises EditError for a line that is
@@ -141,7 +141,7 @@ class Text:
 
     def line_at(self, offset: int) -> int:
         """The line in which an offset lies."""
-        return self._line_index.at(offset)
+        return self.line_index.at(offset)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column (in characters) of an offset."""
