@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections import Counter
 
@@ -13,6 +14,12 @@ from whydevice import causes
 MODULES = causes.modules()
 NAMES = [module.NAME for module in MODULES]
 FIXTURES, NEAR_MISSES = cases(), near_misses()
+
+
+def test_each_file_has_its_place_in_the_order() -> None:
+    files = [info.name for info in pkgutil.iter_modules(causes.__path__) if not info.name.startswith("_")]
+    assert sorted(causes.ORDER) == files
+    assert set(causes.ONLY) <= set(causes.ORDER)
 
 
 def test_names_are_distinct() -> None:

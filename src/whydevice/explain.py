@@ -114,7 +114,7 @@ def diagnose(evidence: Evidence) -> tuple[Cause | None, Finding | None]:
     from .certainty import certainty
     from .edits import EditError
 
-    for module in causes.modules():
+    for module in causes.asked(evidence):
         try:
             finding = module.find(evidence)
         except EditError as error:

@@ -36,7 +36,6 @@ from ._kept import add_kept_mend, made_at, names_of
 
 NAME = "accumulator-on-cpu"
 TITLE = "a running total was started on the CPU"
-ORDER = 61
 ADDING = frozenset(
     "add_ sub_ mul_ div_ addcmul_ addcdiv_ addmm_ addmv_ addr_ addbmm_ baddbmm_ lerp_ index_add_ index_reduce_ "
     "scatter_add_ scatter_reduce_ logical_or_ logical_and_ bitwise_or_ bitwise_and_".split()

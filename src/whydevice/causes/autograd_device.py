@@ -36,7 +36,6 @@ from ._values_shared import value_finding
 
 NAME = "autograd-device"
 TITLE = "a gradient came back on the wrong device"
-ORDER = 9
 _ROOT_MESSAGE = re.compile(r"(^|: )invalid gradient at index \d+")
 _MESSAGE = re.compile(r"Function (\w+?)Backward\w* returned an invalid gradient at index (\d+)")
 

@@ -35,7 +35,6 @@ from ._values_shared import value_finding
 
 NAME = "batch-not-moved"
 TITLE = "a batch was not moved to the model's device"
-ORDER = 70
 
 
 def find(evidence: Evidence) -> Finding | None:

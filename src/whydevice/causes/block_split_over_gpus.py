@@ -36,7 +36,6 @@ from ._user_calls import UserCall, user_calls
 
 NAME = "block-split-over-gpus"
 TITLE = "a block of the model was cut in two, over several GPUs"
-ORDER = 9
 _WHOLE = re.compile(
     r"no_?split|unsplit|dont_split|whole|intact|keep_together|indivisible|atomic", re.IGNORECASE
 )

@@ -43,7 +43,6 @@ _VIEWS = (
 )
 NAME = "buffer-alias"
 TITLE = "a second name for a buffer kept the tensor from before the move"
-ORDER = 25
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -34,7 +34,6 @@ from ._refilled import all_held, moved_there, refilled
 
 NAME = "buffer-overwritten"
 TITLE = "a buffer was replaced by a tensor on another device"
-ORDER = 26
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -36,7 +36,6 @@ from ._user_calls import UserCall, device_parameter, user_calls
 
 NAME = "cache-on-one-gpu"
 TITLE = "a cache for layers on several GPUs is on one of them"
-ORDER = 10
 _EACH = re.compile(r"(?:layer|stage|block)\w*device|device\w*(?:map|s)$|devices")
 
 

@@ -33,7 +33,6 @@ from ._order import before_capture, move_statements, moved, state_sources, user_
 
 NAME = "captured-before-move"
 TITLE = "values of the module were taken before it was moved"
-ORDER = 23
 
 
 def find(evidence: Evidence) -> Finding | None:

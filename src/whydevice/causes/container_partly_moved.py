@@ -32,7 +32,6 @@ from ._partly import gap_of, mend_gap
 
 NAME = "container-partly-moved"
 TITLE = "a container was moved, and one of its tensors was not"
-ORDER = 22
 
 
 def find(evidence: Evidence) -> Finding | None:

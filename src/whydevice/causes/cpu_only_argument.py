@@ -28,7 +28,6 @@ from ._finding import Finding, Mend
 
 NAME = "cpu-only-argument"
 TITLE = "an argument that has to be on the CPU is on the GPU"
-ORDER = 10
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -44,7 +44,6 @@ from ._values_shared import made_note, value_finding
 
 NAME = "cpu-table-indexed-by-cuda"
 TITLE = "a tensor on the CPU was indexed by a tensor on the GPU"
-ORDER = 45
 MADE = ("factory", "constructor")
 
 

@@ -30,7 +30,6 @@ from ._finding import Finding, Mend
 
 NAME = "cuda-in-worker"
 TITLE = "a DataLoader's worker used CUDA"
-ORDER = 5
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -49,7 +49,6 @@ from ._wrapper_flag import flag_mend
 
 NAME = "dataparallel-device"
 TITLE = "DataParallel's module, or a tensor in it, is not on the GPU that it runs on"
-ORDER = 3
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -32,7 +32,6 @@ from ._user_calls import UserCall, user_calls
 
 NAME = "ddp-device-ids"
 TITLE = "DistributedDataParallel got device_ids for a module that is not on one GPU"
-ORDER = 3
 GIVEN = ("device_ids", "output_device")
 
 

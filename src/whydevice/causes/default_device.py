@@ -38,7 +38,6 @@ from ._values_shared import value_finding
 
 NAME = "default-device"
 TITLE = "the default device does not reach this call"
-ORDER = 33
 
 
 def find(evidence: Evidence) -> Finding | None:

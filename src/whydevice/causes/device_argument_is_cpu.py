@@ -28,7 +28,6 @@ from ._values_shared import value_finding
 
 NAME = "device-argument-is-cpu"
 TITLE = "the device that a tensor was made with is the CPU"
-ORDER = 75
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -37,7 +37,6 @@ from ._moves import best_anchor
 
 NAME = "generator-on-other-device"
 TITLE = "a random generator is on another device than its tensor"
-ORDER = 8
 
 
 def find(evidence: Evidence) -> Finding | None:

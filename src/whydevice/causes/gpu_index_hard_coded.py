@@ -32,7 +32,6 @@ from ._moves import best_anchor
 
 NAME = "gpu-index-hard-coded"
 TITLE = "a GPU is written into the code, and another one is in use"
-ORDER = 17
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -22,7 +22,6 @@ from ._values_shared import made_note, value_finding, went_elsewhere
 
 NAME = "input-not-moved"
 TITLE = "an input or target was not moved"
-ORDER = 90
 MADE = ("factory", "constructor", "loader")
 
 

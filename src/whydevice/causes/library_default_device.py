@@ -37,7 +37,6 @@ from ._user_calls import UserCall, device_parameter, package_of, user_calls
 
 NAME = "library-default-device"
 TITLE = "a library was not told the device, and chose its own"
-ORDER = 11
 UNDECIDED = ("", "majority")
 
 

@@ -28,7 +28,6 @@ from ._finding import Finding, Mend
 
 NAME = "library-fault"
 TITLE = "a library made the tensor on the wrong device"
-ORDER = 12
 MADE = ("factory", "constructor")
 _MOVING = ("to", "cuda", "cpu", "set_device", "device", "move_to")
 

@@ -33,7 +33,6 @@ from ._finding import Finding, Mend
 
 NAME = "loss-on-last-gpu"
 TITLE = "the target is not on the GPU that the output is on"
-ORDER = 8
 LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy "
     "binary_cross_entropy_with_logits gaussian_nll_loss poisson_nll_loss soft_margin_loss multi_margin_loss "

@@ -35,7 +35,6 @@ from ._values_shared import made_note, value_finding
 
 NAME = "loss-weight-on-cpu"
 TITLE = "the weights of a loss are not where its input is"
-ORDER = 40
 
 
 def is_loss(module: Any) -> bool:

@@ -34,7 +34,6 @@ from ._user_calls import every_scope
 
 NAME = "meta-not-filled"
 TITLE = "a tensor was made on the meta device and never filled"
-ORDER = 4
 
 
 def find(evidence: Evidence) -> Finding | None:

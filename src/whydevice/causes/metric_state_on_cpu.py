@@ -27,7 +27,6 @@ from ._modules import state_kinds
 
 NAME = "metric-state-on-cpu"
 TITLE = "a metric's or criterion's state is not where its input is"
-ORDER = 50
 
 
 def find(evidence: Evidence) -> Finding | None:

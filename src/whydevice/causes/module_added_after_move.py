@@ -48,7 +48,6 @@ from ._user_calls import every_scope
 
 NAME = "module-added-after-move"
 TITLE = "modules were put into a model that was moved before"
-ORDER = 44
 
 _DEVICE = re.compile(r"dev|gpu|rank", re.IGNORECASE)
 

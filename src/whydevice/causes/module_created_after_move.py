@@ -35,7 +35,6 @@ from ._user_calls import every_scope
 
 NAME = "module-created-after-move"
 TITLE = "a part of a module was made after the module was moved"
-ORDER = 45
 
 
 def find(evidence: Evidence) -> Finding | None:

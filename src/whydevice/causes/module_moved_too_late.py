@@ -37,7 +37,6 @@ from ._taken_back import taken_back
 
 NAME = "module-moved-too-late"
 TITLE = "a module was used before it was moved"
-ORDER = 43
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -33,7 +33,6 @@ from ._offload import is_managed
 
 NAME = "module-not-moved"
 TITLE = "a whole module was never moved"
-ORDER = 60
 
 
 def _placed(evidence: Evidence, module: object) -> bool:

@@ -28,7 +28,6 @@ from ._registered import unregistered_finding
 
 NAME = "modules-in-dict"
 TITLE = "modules in a plain dict are not moved with their owner"
-ORDER = 20
 
 
 def find(evidence: Evidence) -> Finding | None:

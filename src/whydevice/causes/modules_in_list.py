@@ -30,7 +30,6 @@ from ._registered import unregistered_finding
 
 NAME = "modules-in-list"
 TITLE = "modules in a plain list are not moved with their owner"
-ORDER = 20
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -32,7 +32,6 @@ from ._user_calls import every_scope
 
 NAME = "moved-after-dispatch"
 TITLE = "a model that had been spread over devices was moved"
-ORDER = 8
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -35,7 +35,6 @@ from ._finding import Finding, Mend
 
 NAME = "numpy-from-cuda"
 TITLE = "NumPy was given a tensor on the GPU"
-ORDER = 10
 
 _UNTRACKED = frozenset("argmax argmin argsort nonzero detach bool int long eq ne gt ge lt le".split())
 

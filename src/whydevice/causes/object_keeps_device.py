@@ -39,7 +39,6 @@ from ._user_calls import UserCall, device_parameter, every_scope, user_calls
 
 NAME = "object-keeps-device"
 TITLE = "an object keeps a device of its own, which .to() does not change"
-ORDER = 6
 
 
 def find(evidence: Evidence) -> Finding | None:

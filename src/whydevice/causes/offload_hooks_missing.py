@@ -38,7 +38,6 @@ from ._user_calls import every_scope, package_of
 
 NAME = "offload-hooks-missing"
 TITLE = "offloading was switched on for another pipeline that shares these parts"
-ORDER = 5
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -38,7 +38,6 @@ from ._offload import past_forward
 
 NAME = "offloaded-weight-read"
 TITLE = "a weight was read while its module was offloaded"
-ORDER = 2
 
 
 def find(evidence: Evidence) -> Finding | None:

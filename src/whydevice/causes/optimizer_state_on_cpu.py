@@ -50,7 +50,6 @@ from ._values_shared import joined
 
 NAME = "optimizer-state-on-cpu"
 TITLE = "the optimizer's state is not where the parameters are"
-ORDER = 15
 
 
 class Stale(NamedTuple):

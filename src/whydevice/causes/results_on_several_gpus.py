@@ -35,7 +35,6 @@ from ._user_calls import every_scope
 
 NAME = "results-on-several-gpus"
 TITLE = "results from several GPUs were collected"
-ORDER = 14
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -28,7 +28,6 @@ from ._modules import appended_move
 
 NAME = "shadow-copy-before-move"
 TITLE = "a copy of the module was made before the module was moved"
-ORDER = 22
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -30,7 +30,6 @@ from ._kept import add_kept_mend, made_at, silent_copies
 
 NAME = "silent-copy-to-cpu"
 TITLE = "results were copied into a tensor on the CPU"
-ORDER = 62
 
 
 def find(evidence: Evidence) -> Finding | None:

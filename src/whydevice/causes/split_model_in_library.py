@@ -36,7 +36,6 @@ from ._user_calls import every_scope
 
 NAME = "split-model-in-library"
 TITLE = "a library's code does not work with a model on several GPUs"
-ORDER = 13
 _MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 

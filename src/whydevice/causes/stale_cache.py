@@ -38,7 +38,6 @@ from ._user_calls import every_scope
 
 NAME = "stale-cache"
 TITLE = "a cached value is still on the device where it was first computed"
-ORDER = 24
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -33,7 +33,6 @@ from ._values_shared import has
 
 NAME = "stray-cpu-call"
 TITLE = "a call moved the tensor away from the wanted device"
-ORDER = 35
 
 
 def find(evidence: Evidence) -> Finding | None:

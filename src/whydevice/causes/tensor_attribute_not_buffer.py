@@ -42,7 +42,6 @@ from ._values_shared import together
 
 NAME = "tensor-attribute-not-buffer"
 TITLE = "a tensor kept as a plain attribute is not moved with its module"
-ORDER = 30
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -41,7 +41,6 @@ from ._reset import reset_finding
 
 NAME = "tensor-from-parameters-in-init"
 TITLE = "a tensor computed from parameters was kept from __init__"
-ORDER = 28
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -36,7 +36,6 @@ from ._values_shared import together, value_finding
 
 NAME = "tensor-in-plain-object"
 TITLE = "a tensor kept by an object that is no module was not moved"
-ORDER = 65
 
 
 def find(evidence: Evidence) -> Finding | None:

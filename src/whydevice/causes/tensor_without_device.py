@@ -28,7 +28,6 @@ from ._values_shared import made_note, value_finding, went_elsewhere
 
 NAME = "tensor-without-device"
 TITLE = "a tensor was made without device=, so on the CPU"
-ORDER = 80
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -39,7 +39,6 @@ from ._values_shared import together
 
 NAME = "to-result-discarded"
 TITLE = "the result of a tensor's .to() was thrown away"
-ORDER = 15
 
 _NOTE = "A tensor's .to() returns a new tensor; a module's .to() works in place."
 

@@ -30,7 +30,6 @@ from ._order import user_scopes, value_now
 
 NAME = "traced-on-cpu"
 TITLE = "the module was traced on the CPU"
-ORDER = 7
 
 
 def find(evidence: Evidence) -> Finding | None:

@@ -29,7 +29,6 @@ from ._values_shared import together
 
 NAME = "two-gpus"
 TITLE = "tensors on two GPUs meet"
-ORDER = 19
 
 
 def find(evidence: Evidence) -> Finding | None:
