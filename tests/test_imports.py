@@ -16,12 +16,12 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 FILES = sorted((SRC / "whydevice").rglob("*.py"))
 
 MAY = {
-    "source": {"types"},
+    "source": {"types", "patterns"},
     "types": {"render"},  # the methods of Explanation print it; the import waits for the call
-    "messages": {"types"},
-    "evidence": {"types", "messages", "source", "catch"},
-    "edits": {"types", "source"},
-    "causes": {"types", "messages", "evidence", "edits", "source"},
+    "messages": {"types", "patterns"},
+    "evidence": {"types", "patterns", "messages", "source", "catch"},
+    "edits": {"types", "patterns", "source"},
+    "causes": {"types", "patterns", "messages", "evidence", "edits", "source"},
     "certainty": {"types", "causes", "evidence"},
     "propose": {"types", "causes", "edits", "evidence", "source", "verify"},
     "compose": {"types", "catch", "causes", "evidence", "edits", "source", "propose"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 import types
 from collections.abc import Iterator
@@ -18,11 +17,12 @@ from ..evidence.libraries import is_library
 from ..evidence.passive import class_module, code_file, function_module
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes
 from ..evidence.sources import FunctionNode
+from ..patterns import pattern
 from ._facts import owners
 from ._order import user_scopes, value_now
 
 MOST_FUNCTIONS = 200
-_DEVICE = re.compile(r"^(map_location|(?:\w*_)?(?:device|dev))$")
+_DEVICE = pattern(r"^(map_location|(?:\w*_)?(?:device|dev))$")
 REQUIRED: Any = inspect.Parameter.empty
 
 

@@ -7,13 +7,14 @@ import contextlib
 import re
 from collections.abc import Iterator
 
+from ..patterns import pattern
 from ..source import EditError, Source
 from ..types import Edit
 from .scope import enclosing_function
 from .statements import insert_at_suite_start, insert_before
 
-_IMPORT = re.compile(r"^[ \t\f]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
-_FIRST = re.compile(r"^(?:from|import)[ \t]", re.MULTILINE)
+_IMPORT = pattern(r"^[ \t\f]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
+_FIRST = pattern(r"^(?:from|import)[ \t]", re.MULTILINE)
 
 
 def torch_name(source: Source, module: str, name: str, at: ast.AST) -> tuple[str, tuple[Edit, ...]]:

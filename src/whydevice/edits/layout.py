@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from ..patterns import pattern
 from ..source import EditError, Positioned, Source
 from .tokens import line_end, skip_blank
 
 # What may stand between a `;` or a header's colon and the statement that follows on the same logical line.
-_BLANK = re.compile(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))*\Z")
+_BLANK = pattern(r"(?:[ \t\f]|\\(?:\r\n|\r|\n))*\Z")
 
 Suite = list[ast.stmt]
 

@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..patterns import pattern
 from ..source import EditError, Source
 from ..source.nodes import first_line
 
@@ -20,8 +21,8 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 # A line that imports, up to its end or to the closing parenthesis, and how far it is indented.
-_IMPORT = re.compile(r"([ \t]*)((?:import|from)[ \t](?:[^\n(\\#]|\\\n)*(?:\([^)]*\))?)")
-_WORD = re.compile(r"import[ \t(\\*]")  # found ten times as fast as the lines that start with it
+_IMPORT = pattern(r"([ \t]*)((?:import|from)[ \t](?:[^\n(\\#]|\\\n)*(?:\([^)]*\))?)")
+_WORD = pattern(r"import[ \t(\\*]")  # found ten times as fast as the lines that start with it
 _SCOPE = re.compile(r"(?:async[ \t]+def|def|class)\b")
 
 # The alias under which pytest's assertion rewriting reaches its helpers (`_pytest/assertion/rewrite.py`).

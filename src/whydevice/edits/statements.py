@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
+from ..patterns import pattern
 from ..source import EditError, Source
 from ..types import Edit
 from .layout import header_end, indentation, layout, on_header_line, suite_of
 from .scope import attributes_bound, attributes_read, binds, names_bound, names_read
 
-_TYPE_COMMENT = re.compile(r"[ \t\f]*#\s*type:")
+_TYPE_COMMENT = pattern(r"[ \t\f]*#\s*type:")
 
 
 def insert_after(source: Source, statement: ast.stmt, text: str) -> tuple[Edit, ...]:

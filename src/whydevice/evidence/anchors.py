@@ -7,6 +7,7 @@ import re
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ..patterns import pattern
 from . import values
 from .attributes import builds
 from .building import setters, while_built
@@ -22,7 +23,7 @@ NEAR, NAMED, ARGUMENT, OWN_DEVICE, OWN_STATE, LOCAL, GLOBAL_DEVICE, GLOBAL, LITE
 
 MOST_CALLERS = 5
 
-_QUOTED = re.compile(r"[\"'](cuda(?::\d+)?)[\"']")
+_QUOTED = pattern(r"[\"'](cuda(?::\d+)?)[\"']")
 
 
 class Anchor(NamedTuple):

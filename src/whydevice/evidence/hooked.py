@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..patterns import pattern
 from . import values
 from .passive import instance_dict
 from .scopes import Scope
 from .sources import ScopeNode, Source
 
-_REGISTERS = re.compile(r"register_(?:forward_|(?:full_)?backward_)(?:pre_)?hook")
+_REGISTERS = pattern(r"register_(?:forward_|(?:full_)?backward_)(?:pre_)?hook")
 
 
 def in_hook(node: ast.AST, scope: Scope) -> bool:

@@ -7,13 +7,14 @@ through the slots of C, past whatever a class defines.
 
 from __future__ import annotations
 
-import re
 import sys
 import types
 from collections.abc import Iterator
 from itertools import islice, repeat
 from operator import is_
 from typing import Any
+
+from ..patterns import pattern
 
 _NAME = type.__dict__["__name__"]
 _MODULE = type.__dict__["__module__"]
@@ -199,7 +200,7 @@ def find_key(entries: dict[Any, Any], key: object) -> Any:
     return found
 
 
-_NAME_LIKE = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,4}(?:[./][A-Za-z_\d]{1,24}){0,8}")
+_NAME_LIKE = pattern(r"[A-Za-z_][A-Za-z_]*\d{0,4}(?:[./][A-Za-z_\d]{1,24}){0,8}")
 
 
 def shown_key(key: object) -> str:

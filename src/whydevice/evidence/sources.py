@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import zipimport
 from importlib.machinery import ModuleSpec, SourceFileLoader
 
+from ..patterns import pattern
 from ..source import COMPREHENSIONS, EditError, FunctionNode, ScopeNode, Source, TooLong
 from .bounds import cut
 from .libraries import is_library
@@ -90,9 +90,7 @@ def _loaded_by(module_globals: dict[str, object] | None) -> dict[str, object] | 
 
 
 # How IPython, ipykernel and Colab name the code of a cell.
-_CELL = re.compile(
-    r"<ipython-input-\d|.*[/\\]ipykernel_\d+[/\\]\d+\.py\Z|.*[/\\]ipython-input-\d[\w-]*\.py\Z"
-)
+_CELL = pattern(r"<ipython-input-\d|.*[/\\]ipykernel_\d+[/\\]\d+\.py\Z|.*[/\\]ipython-input-\d[\w-]*\.py\Z")
 
 
 def is_regular_file(path: str) -> bool:

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import re
 
+from ..patterns import pattern
 from ..types import Place
 
 # (family of the catalogue or "" where it keeps the inner one, literal, what to call it)
 _ENVELOPES = (
-    ("T1", "Caught ", re.compile(r"Caught (?P<exc>\w{1,100}) in (?P<where>[^\n]{1,120}?)\.\n")),
+    ("T1", "Caught ", pattern(r"Caught (?P<exc>\w{1,100}) in (?P<where>[^\n]{1,120}?)\.\n")),
     ("T2", "operation failed in the TorchScript interpreter", "TorchScript interpreter"),
     (
         "T3",
         "an exception occurred : (",
-        re.compile(r'While copying the parameter named "(?P<where>[^"\n]{1,300})"'),
+        pattern(r'While copying the parameter named "(?P<where>[^"\n]{1,300})"'),
     ),
-    ("", "terminated with the following error:", re.compile(r"-- (?P<where>Process \d{1,6}) terminated")),
+    ("", "terminated with the following error:", pattern(r"-- (?P<where>Process \d{1,6}) terminated")),
     ("", "from user code", "torch.compile"),
     ("", "Dynamo failed to run FX node", "torch.compile"),
     ("", "Failed running call_", "torch.compile"),
     ("", "Tensor device mismatch\n", "torch.compile"),
     ("", "LoweringException: ", "torch.compile"),
-    ("", "On WorkerInfo(id=", re.compile(r"On (?P<where>WorkerInfo\(id=\d{1,9}, name=[^)\n]{1,200}\)):")),
+    ("", "On WorkerInfo(id=", pattern(r"On (?P<where>WorkerInfo\(id=\d{1,9}, name=[^)\n]{1,200}\)):")),
     ("", "Traceback (most recent call last):", "a traceback passed on as text"),
 )
-_PLACE = re.compile(
+_PLACE = pattern(
     r'^[ \t]*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in ([^\n]{1,300}))?[ \t]*(?:\n([^\n]{0,2000}))?',
     re.M,
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from ..patterns import pattern
+
 _NAME = r"[\w.\[\]]{1,120}"
 _KEY = r"(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|MPS|MTIA|PrivateUse1)"
 _KINDS = {
@@ -32,10 +34,8 @@ _KINDS = {
 }
 _BY_NAME = {"a": "device", "b": "device", "c": "device", "op": "op", "wrapper": "wrapper"}
 _FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-_DEVICE_IN_LIST = re.compile(
-    r"device\(type='(\w{1,30})'(?:, index=(\d{1,5}))?\)|'([a-z]\w{0,30}(?::\d{1,5})?)'"
-)
-_INDICES = re.compile(r"\[[\d, ]{1,200}\]")
+_DEVICE_IN_LIST = pattern(r"device\(type='(\w{1,30})'(?:, index=(\d{1,5}))?\)|'([a-z]\w{0,30}(?::\d{1,5})?)'")
+_INDICES = pattern(r"\[[\d, ]{1,200}\]")
 # c10::DeviceType, the numbers that AOTInductor prints.
 _NUMBERS = {
     "0": "cpu",
@@ -48,7 +48,7 @@ _NUMBERS = {
     "15": "hpu",
 }
 # Backends that come first in a legacy type's name (`CPUBFloat16Type`, `SparseCUDAFloatType`).
-_BACKENDS = re.compile(
+_BACKENDS = pattern(
     r"(?:Sparse|SparseCsr|Quantized|Mkldnn|Nested)?(CPU|CUDA|MPS|XPU|XLA|HPU|HIP|Meta|PrivateUse1)[A-Z]"
 )
 

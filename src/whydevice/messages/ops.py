@@ -7,11 +7,12 @@ alone does not tell which (`scatter__value` is `scatter_.value`, `_index_select`
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
-_WRAPPER = re.compile(r"wrapper_(?:(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|MPS|MTIA|PrivateUse1)_)?(\w+)")
+from ..patterns import pattern
+
+_WRAPPER = pattern(r"wrapper_(?:(?:[A-Z][A-Za-z]{0,20})?(?:CUDA|XPU|NPU|HPU|MPS|MTIA|PrivateUse1)_)?(\w+)")
 
 
 def op_of(wrapper_name: str) -> str:

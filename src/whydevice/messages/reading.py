@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from ..patterns import pattern
 from ..types import DeviceError, Place
 from . import envelopes, matcher
 from .shorten import shorten
 
 # `RuntimeError: ...` or `torch.cuda.OutOfMemoryError: ...` at the start of a line of a traceback.
-_RAISED = re.compile(r"^(?:[A-Za-z_][\w.]{0,200}\.)?([A-Za-z_]\w{0,120}): ", re.MULTILINE)
+_RAISED = pattern(r"^(?:[A-Za-z_][\w.]{0,200}\.)?([A-Za-z_]\w{0,120}): ", re.MULTILINE)
 _QUOTED = re.compile(r"exception occurred : \(['\"]")
-_HERE = re.compile(r"torch\.(\w{1,80})\([^\n]{0,1000}\n[ \t~]{0,1000}<--- HERE")
+_HERE = pattern(r"torch\.(\w{1,80})\([^\n]{0,1000}\n[ \t~]{0,1000}<--- HERE")
 _LONGEST_TRACEBACK = 1 << 17
 _MOST_LINES = 200
 

@@ -6,8 +6,10 @@ import re
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
+from ..patterns import pattern
+
 # What Python's tokenizer ends a line at. `str.splitlines` splits at form feeds and much of Unicode besides.
-NEWLINE = re.compile(r"\r\n|\r|\n")
+NEWLINE = pattern(r"\r\n|\r|\n")
 _LINE_FEED = re.compile(r"\n")
 _STRETCH = 1 << 14
 """Characters in which the line feeds are looked for at once; elsewhere they are only counted."""

@@ -12,6 +12,7 @@ import weakref
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from ..patterns import pattern
 from .text import EditError
 
 if TYPE_CHECKING:
@@ -21,21 +22,21 @@ MOST_LINES = 1500
 """Lines of top-level code that are parsed at most."""
 
 # The newline comes first, so that the regular expression engine can look for it alone: `^` takes four times as long.
-_NEXT = re.compile(r"\n(?!(?:else|elif|except|finally)\b)(?:[^\W\d]|@|\"\"\"|''')")
+_NEXT = pattern(r"\n(?!(?:else|elif|except|finally)\b)(?:[^\W\d]|@|\"\"\"|''')")
 # A statement that is no definition: of those there can be thousands, and none of them is the module's own code.
-_START = re.compile(
+_START = pattern(
     r"\n(?!(?:else|elif|except|finally|def|class|async[ \t]+def)\b)"
     r"(?:(?P<other>\"\"\"|'''|(?:import|from|pass|del|global|assert|raise)\b)|(?P<block>async|if|for|while|with|try|match)[ \t:(]"
     r"|(?P<binds>[^\W\d]\w*)(?=[ \t]*=[^=])|[^\W\d])"
 )
 _MOST_MOVES = 200
-_TRIPLE = re.compile(r"\"\"\"|'''")
+_TRIPLE = pattern(r"\"\"\"|'''")
 # Comments and strings, the triple-quoted ones marked.
-_STRINGS = re.compile(
+_STRINGS = pattern(
     r"#[^\n]*|(?P<triple>\"\"\"|''')(?:[^\\]|\\.)*?(?P=triple)|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'",
     re.DOTALL,
 )
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = pattern(r"[^\W\d]\w*")
 _MOVES = (".to(", ".cuda(", ".cpu(", "set_default_device", "set_default_tensor_type")
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..patterns import pattern
 from . import parts
 from .nodes import PLACELESS, children, first_line, holds, key
 from .outline import Outline
@@ -26,7 +27,7 @@ LONG = 1500
 MOST_CODE = 250_000
 """Characters of code, strings not counted, that are parsed at once: some 8 000 lines. More takes seconds."""
 
-_STRING = re.compile(
+_STRING = pattern(
     r"(?P<triple>\"\"\"|''')(?:[^\\]|\\.)*?(?P=triple)|\"[^\"\\\n]*+(?:\\.[^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'",
     re.DOTALL,
 )

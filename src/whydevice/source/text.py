@@ -10,19 +10,19 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import re
 import stat
 import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
+from ..patterns import pattern
 from ..types import Edit
 from . import overlay
 from .lines import NEWLINE, Lines
 
 # A line one level in, as `indent_unit` looks for it.
-_INDENTED = re.compile(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
+_INDENTED = pattern(r"(?:\A|(?<=[\r\n\f]))(\t| {2,8})[^\s]")
 
 
 MOST_BYTES = 10_000_000

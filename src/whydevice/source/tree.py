@@ -8,7 +8,6 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from . import parts
@@ -17,7 +16,6 @@ from .parsed import LongModule, Parsed
 from .text import EditError
 
 
-@dataclass(repr=False, eq=False)
 class Source(Parsed):
     """A Python file's text with its tree; nodes belong to this source or are found in it by their place.
 
