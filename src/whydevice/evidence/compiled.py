@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Iterable
 
 from ..source import Source
 
@@ -27,27 +28,30 @@ def is_source_of(source: Source, node: ast.AST, code: types.CodeType) -> bool:
     if last - first > MOST_LINES or any(name.startswith("@") for name in code.co_varnames):
         return True  # the latter was rewritten by pytest, which adds names of its own
     text = source.text[source.line_span(first)[0] : source.line_span(last)[1]]
-    return all(_written(name, text) for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+    names = (*code.co_names, *code.co_varnames, *code.co_freevars)
+    return all(_implied(name, text) for name in _not_in(text, names))
 
 
-def _written(name: str, text: str) -> bool:
-    if _has_word(text, name) or name.startswith((".", "__")) or not name.isascii():
-        return True  # also what the compiler adds: `.0` of a comprehension, `__class__` of super()
+def _not_in(text: str, words: Iterable[str]) -> list[str]:
+    """The words that do not stand in a text, or only as a part of longer ones. To split it all takes twice as long."""
+    missing = []
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            end = at + len(word)
+            before, after = text[at - 1 : at], text[end : end + 1]
+            if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+                break
+            at = text.find(word, at + 1)
+        else:
+            missing.append(word)
+    return missing
+
+
+def _implied(name: str, text: str) -> bool:
+    """Whether a name that is not written comes from what is, or from the compiler."""
+    if name.startswith((".", "__")) or not name.isascii():
+        return True  # `.0` of a comprehension, `__class__` of super()
     if "." in name:
-        return all(_has_word(text, part) for part in name.split("."))
-    return name.startswith("_") and "__" in name and _has_word(text, "__" + name.partition("__")[2])
-
-
-def _has_word(text: str, word: str) -> bool:
-    """Whether a word stands in a text, and not only as a part of longer ones. Splitting it all takes five times as long."""
-    at = text.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if not (_in_word(text[at - 1 : at]) or _in_word(text[end : end + 1])):
-            return True
-        at = text.find(word, at + 1)
-    return False
-
-
-def _in_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
+        return not _not_in(text, name.split("."))
+    return name.startswith("_") and "__" in name and not _not_in(text, ["__" + name.partition("__")[2]])

@@ -11,7 +11,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..source.nodes import children
+from ..source.nodes import children, preorder
 from .bounds import kept
 from .frames import LiveFrame
 from .passive import named, plain_names
@@ -119,7 +119,6 @@ def _target_paths(target: ast.AST, path: tuple[int, ...] = ()) -> list[tuple[ast
 
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_LEAVES = frozenset((ast.Name, ast.Constant))
 _SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match)
@@ -152,16 +151,8 @@ def own_nodes(node: ScopeNode) -> list[ast.AST]:
     if read.nodes is not None:
         return read.nodes
     body = node.body if isinstance(node.body, list) else [node.body]
-    found: list[ast.AST] = []
-    todo: list[ast.AST] = list(reversed(body))
-    while todo:
-        here = todo.pop()
-        found.append(here)
-        kind = type(here)
-        if kind not in _LEAVES and kind not in _SCOPES:
-            todo += children(here)[::-1]
-    read.nodes = found
-    return found
+    read.nodes = preorder(body, _SCOPES)
+    return read.nodes
 
 
 def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
@@ -181,13 +172,12 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
     for here in own_nodes(node):
-        kind = type(here)  # a node's: no class of the user's
-        if kind not in _BINDING:
+        if type(here) not in _BINDING:  # a node's type: no class of the user's
             continue
         if isinstance(here, ast.Assign):
             for target in here.targets:
                 if type(target) is ast.Name:  # nearly all
-                    add(target.id, Binding("assign", here, here.value, (), target))
+                    table.setdefault(target.id, []).append(Binding("assign", here, here.value, (), target))
                 elif isinstance(target, ast.Tuple) and isinstance(here.value, ast.Tuple):
                     _pairwise(target, here.value, here, add)
                 else:

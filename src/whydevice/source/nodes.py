@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
@@ -81,6 +81,29 @@ def children(node: ast.AST) -> list[ast.AST]:
             found += [each for each in value if each is not None] if None in value else value
         elif value is not None:
             found.append(value)
+    return found
+
+
+def preorder(nodes: Sequence[ast.AST], closed: frozenset[type]) -> list[ast.AST]:
+    """Nodes and all that is in them, in the order of the text; into those of a `closed` kind it is not looked."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST | None] = [*reversed(nodes)]
+    while todo:
+        here = todo.pop()
+        if here is None:
+            continue  # `**` in a dict, a keyword without a default
+        found.append(here)
+        kind = type(here)
+        if kind in closed:
+            continue
+        # As `children` does, without a call and a list for each of thousands.
+        names = _fields.get(kind)
+        for name in reversed(_fields_of(kind) if names is None else names):
+            value = getattr(here, name, None)
+            if value.__class__ is list:
+                todo += value[::-1]
+            elif value is not None:
+                todo.append(value)
     return found
 
 
