@@ -241,11 +241,11 @@ def _names(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     source = gap.scope.source
     last = gap.node.elts[-1]
     quote = source.segment(last)[:1] if source.segment(last)[:1] in "\"'" else '"'
-    more = "".join(f", {quote}{key}{quote}" for key in _left(gap, evidence))
+    more = "".join(f", {quote}{key}{quote}" for key in left_out(gap, evidence))
     return (source.edit(source.end(last), source.end(last), more),)
 
 
-def _left(gap: Gap, evidence: Evidence) -> list[str]:
+def left_out(gap: Gap, evidence: Evidence) -> list[str]:
     """The keys of the container's tensors on the wrong device: this one, and those like it that are no lengths."""
     first = str(gap.way[0].key)
     held = gap.way[0].value
@@ -265,7 +265,7 @@ def _statement(evidence: Evidence, gap: Gap) -> tuple[Any, ...]:
     base = source.segment(gap.owner.value)  # type: ignore[attr-defined]
     move = text_of_move(gap.sibling, gap.scope)
     lines = []
-    for key in _left(gap, evidence):
+    for key in left_out(gap, evidence):
         place = f"{base}.{key}" if isinstance(gap.owner, ast.Attribute) else f'{base}["{key}"]'
         held = next((v for k, v in parts(gap.way[0].value) if same_scalar(k, key)), gap.way[1].value)
         value = f"{place}{move}" if values.is_tensor(held) else moved_whole(place, held, move)

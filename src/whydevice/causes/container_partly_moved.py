@@ -23,11 +23,15 @@ Safe: `.to()` of a tensor that is there already returns it as it is.
 
 from __future__ import annotations
 
+import ast
+
 from ..evidence import values
+from ..evidence.attributes import Assignment
 from ..evidence.collect import Evidence
 from ..evidence.passive import shown_key
 from ..evidence.ways import Gap
 from ._finding import Finding
+from ._inherited import added_by_subclass, extension, scope_of
 from ._partly import gap_of, mend_gap
 
 NAME = "container-partly-moved"
@@ -41,6 +45,9 @@ def find(evidence: Evidence) -> Finding | None:
     gap = gap_of(evidence)
     if gap is None:
         return None
+    added = added_by_subclass(evidence, gap)
+    if added:
+        return _of_subclass(evidence, gap, added)
     mend = mend_gap(evidence, gap)  # may find a better place in what moved the others
     finding = Finding(
         certainty="certain" if wrong.proven or values.is_tensor(gap.way[-1].value) else "likely",
@@ -51,6 +58,21 @@ def find(evidence: Evidence) -> Finding | None:
     if mend is not None:
         finding.mends.append(mend)
     return finding
+
+
+def _of_subclass(evidence: Evidence, gap: Gap, added: dict[str, Assignment]) -> Finding:
+    """The method that moves the others is a base's, and right for the base."""
+    assert evidence.wrong is not None and isinstance(gap.scope.node, ast.FunctionDef)
+    name = f"{gap.scope.node.name}()"
+    mend, made = extension(gap, added), next(iter(added.values()))
+    return Finding(
+        certainty="certain" if evidence.wrong.proven or values.is_tensor(gap.way[-1].value) else "likely",
+        root_node=made.stmt,
+        root_scope=scope_of(made, gap),
+        root_note=f"made by the subclass; the {name} that it inherits does not move it",
+        trail=[(gap.node, gap.scope, _note(gap))],
+        mends=[mend] if mend is not None else [],
+    )
 
 
 def _note(gap: Gap) -> str:

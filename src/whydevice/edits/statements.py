@@ -187,6 +187,8 @@ def _line(source: Source, offset: int, text: str, indent: str) -> Edit:
         indent + _reindent(line, source.indent_unit) if line.strip() and row not in fixed else line
         for row, line in enumerate(text.split("\n"), 1)
     ]
+    if text.startswith(("def ", "async def ", "class ", "@")):
+        lines.insert(0, "")  # as a definition is set off
     block = newline.join(lines)
     if offset == len(source.text) and source.text and not source.text.endswith(("\n", "\r")):
         return source.edit(offset, offset, newline + block)
