@@ -180,7 +180,7 @@ def _leave_outcome(path: str, found: list[Explanation]) -> None:
 
 def _finish(options: Options, found: list[Explanation], stack: ExitStack, pid: int) -> None:
     """What is due after the script has ended. A forked child that ends by itself owes nothing."""
-    if os.getpid() != pid:
+    if guard.attempt(os.getpid)[0] != pid:
         return
     for step in (stack.close, lambda: _simulation_report(options), lambda: _output(options, found)):
         _, failure = guard.attempt(step)

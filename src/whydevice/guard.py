@@ -173,15 +173,18 @@ def _with_room(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseExcep
 
 
 def tidy(exc: BaseException) -> None:
-    """Take our entries out of the traceback of `exc`, before the hook that prints it runs."""
+    """Take our entries out of the traceback of `exc`, before the hook that prints it runs. Raises nothing."""
+    _, failure = attempt(_tidy, exc)
+    if failure is not None:
+        complain(failure)
+
+
+def _tidy(exc: BaseException) -> None:
     notes = sys.modules.get("whydevice.catch.everywhere")
     if notes is not None:
         attempt(notes.drop_repeated, exc)
-    if not any(name in sys.modules for name in _IN_TRACEBACKS):
-        return
-    _, failure = attempt(prune, exc)
-    if failure is not None:
-        complain(failure)
+    if any(name in sys.modules for name in _IN_TRACEBACKS):
+        prune(exc)
 
 
 def explain(exc: BaseException) -> Explanation | None:
@@ -213,7 +216,20 @@ def _pipeline(exc: BaseException) -> Explanation | None:
 
 
 def show(exc: object, writer: Callable[[Explanation], None] | None = None, *, again: bool = False) -> bool:
-    """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written."""
+    """Write what explains `exc`, on sys.stderr or as `writer` does; once, unless `again`. True if written.
+
+    Raises nothing: who calls this has an error of the user's to print or to pass on.
+    """
+    try:
+        return _show(exc, writer, again)
+    except BaseException as failure:  # a Ctrl-C between two steps
+        complain(failure)
+        return False
+    finally:
+        del exc
+
+
+def _show(exc: object, writer: Callable[[Explanation], None] | None, again: bool) -> bool:
     if not _is_exception(exc) or not suspect(exc):
         return False
     if not again and (not enabled() or _shown(exc)):

@@ -75,8 +75,9 @@ def script(path: str, source: bytes, args: list[str]) -> None:
     if failure is None:
         assert code is not None
         _deepen(calls=2)
-        _, failure = guard.attempt(exec, code, main.__dict__)
-    _end(failure)
+        _as_python(exec, code, main.__dict__)
+    else:
+        _as_python(_fail, failure)
 
 
 def module(name: str, args: list[str]) -> None:
@@ -88,15 +89,21 @@ def module(name: str, args: list[str]) -> None:
         sys.path[0] = os.getcwd()
     _fresh_main()
     _deepen(calls=1)
-    # The very function that `python -m` calls: its two frames belong in the traceback.
-    _, failure = guard.attempt(runpy._run_module_as_main, name)  # type: ignore[attr-defined]
-    if isinstance(failure, SystemExit) and _raised_by_runpy(failure):
-        raise NotRunnable(str(failure.code).partition(": ")[2])
-    _end(failure)
+    try:
+        # The very function that `python -m` calls: its two frames belong in the traceback.
+        _as_python(runpy._run_module_as_main, name)  # type: ignore[attr-defined]
+    except SystemExit as failure:
+        if _raised_by_runpy(failure):
+            raise NotRunnable(str(failure.code).partition(": ")[2]) from None
+        raise
 
 
 def _compile(source: bytes, path: str) -> CodeType:
     return compile(source, path, "exec", dont_inherit=True)
+
+
+def _fail(failure: BaseException) -> NoReturn:
+    raise failure
 
 
 def _absolute(path: str) -> str:
@@ -120,7 +127,7 @@ def _deepen(calls: int) -> None:
     A runaway recursion then ends, and prints, as it would without us. `calls` is the number of calls of
     `exec` among them, which counted too before 3.12.
     """
-    depth, frame = 0, sys._getframe()  # this frame stands for the one of `guard.attempt`
+    depth, frame = 0, sys._getframe()  # this frame stands for the one of `_as_python`
     while frame is not None:
         depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
     if sys.version_info < (3, 12):
@@ -136,25 +143,67 @@ def _raised_by_runpy(failure: SystemExit) -> bool:
     return trace is not None and trace.tb_frame.f_code.co_name == "_run_module_as_main"
 
 
-def _end(failure: BaseException | None) -> None:
-    """Leave as plain `python` leaves after `failure`."""
+class _Ending:
+    """What a script failed of, and how far that was told."""
+
+    failure: BaseException | None = None
+    printing = False  # the hook that prints the traceback was called
+    by_ctrl_c = False
+
+
+def _as_python(function: Callable[..., object], *args: object) -> None:
+    """Call it, and leave as plain `python` leaves after it.
+
+    A Ctrl-C is raised where a function begins or one of C returns, also when the script has failed already. All such
+    places are in a `try` of this very frame, so that the traceback is printed in any case, and once.
+    """
+    ending = _Ending()
     try:
-        if failure is None:
+        function(*args)
+    except BaseException as failure:
+        ending.failure = failure
+    try:
+        if ending.failure is None:
             return
-        if isinstance(failure, SystemExit):
-            raise failure
-        uncaught(failure)
-        if isinstance(failure, KeyboardInterrupt):
+        try:
+            _tell(ending)
+        except BaseException as meanwhile:
+            _came_between(meanwhile, ending)
+        if ending.by_ctrl_c:
             # The interpreter ends itself by SIGINT when this reaches it. It is printed already.
-            sys.excepthook = lambda *_: None
-            raise failure
+            sys.excepthook = _is_printed
+            raise ending.failure
         sys.exit(1)
     finally:
-        del failure
+        ending.failure = None
 
 
-def uncaught(exc: BaseException) -> None:
-    """Send `exc` through sys.excepthook as the interpreter does (`_PyErr_PrintEx` in pythonrun.c)."""
+def _is_printed(*_: object) -> None:
+    """An excepthook."""
+
+
+def _tell(ending: _Ending) -> None:
+    assert ending.failure is not None
+    if isinstance(ending.failure, SystemExit):
+        raise ending.failure
+    ending.by_ctrl_c = isinstance(ending.failure, KeyboardInterrupt)
+    uncaught(ending.failure, ending)
+
+
+def _came_between(meanwhile: BaseException, ending: _Ending) -> None:
+    """Go on after a Ctrl-C between two steps; or end by the SystemExit that the script, or a hook of it, raised."""
+    if not ending.printing and meanwhile is not ending.failure:
+        _tell(ending)
+    if isinstance(meanwhile, SystemExit):
+        raise meanwhile
+    guard.complain(meanwhile)
+
+
+def uncaught(exc: BaseException, ending: _Ending) -> None:
+    """Send `exc` through sys.excepthook as the interpreter does (`_PyErr_PrintEx` in pythonrun.c).
+
+    `ending` is told when the hook is called.
+    """
     guard.tidy(exc)
     for witness in witnesses:
         guard.attempt(witness, exc)
@@ -167,9 +216,14 @@ def uncaught(exc: BaseException) -> None:
         print("sys.excepthook is missing", file=sys.stderr)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     sys.audit("sys.excepthook", hook, type(exc), exc, exc.__traceback__)
-    _, failure = guard.attempt(hook, type(exc), exc, exc.__traceback__)
-    if failure is not None:
-        _hook_failed(failure, exc)
+    kind, trace, failed = type(exc), exc.__traceback__, None
+    ending.printing = True
+    try:
+        hook(kind, exc, trace)
+    except BaseException as failure:
+        failed = failure
+    if failed is not None:
+        _hook_failed(failed, exc)
     # A hook that never called ours: the script replaced it.
     guard.show(exc)
 

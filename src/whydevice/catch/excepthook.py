@@ -25,13 +25,24 @@ class ExceptHook:
         self.__name__ = self.__qualname__ = "excepthook"
 
     def __call__(self, type_: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        begun = False
         try:
             if issubclass(type(value), BaseException) and trace is traceback_of(value):
                 guard.tidy(value)
                 trace = traceback_of(value)
+            begun = True
             self.__whydevice__(type_, value, trace)
-        finally:
             guard.show(value)
+        except BaseException as failure:
+            if begun and self.__whydevice__ is not sys.__excepthook__:
+                guard.show(value)
+                raise
+            # The interpreter's own hook raises nothing: this came from outside, a Ctrl-C, between two steps. Raised
+            # on, it would have the traceback printed a second time.
+            if not begun:
+                self.__whydevice__(type_, value, trace)
+            guard.complain(failure)
+        finally:
             del value, trace
 
     def __eq__(self, other: object) -> bool:
