@@ -1,8 +1,8 @@
 """What arrives while an error is caught, explained and printed: a Ctrl-C, a signal, no memory, at a chosen event.
 
-Run as a script it imports torch once, forks for each point and writes one JSON line for each run. It reads one request
-from standard input: {argv, script, kind, points, folder}; `argv` is null for a script that imports whydevice itself. A
-point is the number of an event since the error left the script; null runs undisturbed and answers with the events.
+Run as a script it imports torch once, and reads requests from standard input, one JSON object a line: {argv, script,
+kind, points, folder}; `argv` is null for a script that imports whydevice itself. It forks for each point, writes one
+JSON line for each, and an empty object after the last. A point is the number of an event since the error left the script; null runs undisturbed and answers with the events.
 
 An event is where Python looks for signals: a Python function begins, or a function of C has returned. To raise in the
 profile function at the same count does the same each time, as no timer would.
@@ -14,6 +14,7 @@ import atexit
 import inspect
 import json
 import os
+import shutil
 import signal
 import sys
 import types
@@ -55,6 +56,8 @@ class Arms:
         if event not in ("call", "c_return"):
             return
         code = frame.f_code
+        if not code.co_filename.startswith(OURS):
+            return
         if event == "call" and code.co_flags & inspect.CO_GENERATOR:
             return  # perhaps one that is closed, where no signal is looked for
         if not self.failed:
@@ -91,7 +94,15 @@ def main() -> tuple[str, list[str] | None]:
     import torch
 
     torch.set_num_threads(1)
-    request = json.loads(sys.stdin.readline())
+    for line in sys.stdin:
+        request = json.loads(line)
+        if (child := _answer(request)) is not None:
+            return child
+        print("{}", flush=True)
+    os._exit(0)
+
+
+def _answer(request: dict[str, Any]) -> tuple[str, list[str] | None] | None:
     base = Path(request["folder"])
     for point in request["points"]:
         folder = base / "work"
@@ -102,20 +113,14 @@ def main() -> tuple[str, list[str] | None]:
             _child(request, point, folder)
             return request["script"], request["argv"]
         _, status = os.waitpid(pid, 0)
-        answer = {"point": point, "status": os.waitstatus_to_exitcode(status), "files": {}}
+        answer: dict[str, Any] = {"point": point, "status": os.waitstatus_to_exitcode(status)}
         answer |= {name: (base / name).read_text() for name in ("stdout", "stderr")}
-        for path in folder.iterdir():
-            if path.is_file():
-                answer["files"][path.name] = path.read_text()
-                path.unlink()
-            else:
-                import shutil
-                shutil.rmtree(path)
-        folder.rmdir()
+        answer["files"] = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
         if point is None:
             answer["events"] = (base / "events").read_text().splitlines()
+        shutil.rmtree(folder)
         print(json.dumps(answer), flush=True)
-    os._exit(0)
+    return None
 
 
 if __name__ == "__main__":

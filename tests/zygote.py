@@ -76,34 +76,32 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _fork_for_our_command() -> None:
-    """Let `subprocess.run` fork this process when it starts whydevice, as `--fix` does for each round.
+    """Let `signals.run` fork this process when it starts whydevice, as `--fix` does for each round.
 
-    This process runs no operation of torch then, and is as good to fork as its parent. In the fork, and for
-    other commands, `subprocess.run` is what it was.
+    This process runs no operation of torch then, and is as good to fork as its parent. In the fork it is what it was.
     """
-    real = subprocess.run
+    from whydevice import signals
 
-    def run(command: Any, **options: Any) -> Any:
-        words = list(command)
-        if words[0] != sys.executable or "whydevice" not in words[:4] or set(options) - {"stdout", "stderr"}:
-            return real(command, **options)
+    real = signals.run
+
+    def run(command: list[str], **streams: Any) -> tuple[int, bool]:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         pid = os.fork()
         if pid == 0:
-            subprocess.run = real
+            signals.run = real
             _forget_exit_handlers()
             for target, name in ((1, "stdout"), (2, "stderr")):
-                where = options.get(name)
+                where = streams.get(name)
                 if where == subprocess.DEVNULL:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), target)
                 elif where is not None:
                     os.dup2(where.fileno(), target)
-            _command(words[words.index("whydevice") + 1 :])
+            _command(command[command.index("whydevice") + 1 :])
         _, status = os.waitpid(pid, 0)
-        return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status))
+        return os.waitstatus_to_exitcode(status), False
 
-    subprocess.run = run  # type: ignore[assignment]
+    signals.run = run
 
 
 def _forget_exit_handlers() -> None:

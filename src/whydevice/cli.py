@@ -180,7 +180,8 @@ def _leave_outcome(path: str, found: list[Explanation]) -> None:
 
 def _finish(options: Options, found: list[Explanation], stack: ExitStack, pid: int) -> None:
     """What is due after the script has ended. A forked child that ends by itself owes nothing."""
-    if guard.attempt(os.getpid)[0] != pid:
+    now, failure = guard.attempt(os.getpid)
+    if failure is None and now != pid:
         return
     for step in (stack.close, lambda: _simulation_report(options), lambda: _output(options, found)):
         _, failure = guard.attempt(step)
@@ -216,8 +217,10 @@ def _output(options: Options, found: list[Explanation]) -> None:
 
 def _write_json(path: str, found: list[Explanation]) -> None:
     from .render.json import write
+    from .signals import held
 
     try:
-        write(path, found)
+        with held():
+            write(path, found)
     except OSError as error:
         raise run.NotRunnable(f"cannot write {path}: {error.strerror or error}") from None

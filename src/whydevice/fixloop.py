@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from . import fixreport, outcome
+from . import fixreport, outcome, signals
 from .mending import Applied, admissible, broke, same_place
 from .options import Options
 from .outcome import Outcome
@@ -45,26 +45,34 @@ def loop(options: Options) -> int:
 
     With `--diff`, which leaves the script as it is, the status of its own run.
     """
-    with tempfile.TemporaryDirectory(prefix="whydevice-") as folder:
-        state = Loop(options, folder)
-        last = _round(state)
-        first = last
-        try:
-            while last.explanations and (after := _mend(state, last)) is not None:
-                last = after
-        except KeyboardInterrupt:
-            state.stopped = "interrupted: the last edit is not verified"
-        if last is not first and last.status != 0:
-            _replay(folder, state.rounds)
-        if state.steps or last.explanations:
-            diff = fixreport.whole_diff(
-                state.originals, options.folder, lambda path: _source(state, path).text
-            )
-            fixreport.write_loop(options, state.steps, state.stopped, last, diff)
-            if options.diff:
-                _print(diff)
-        _write_json(state, last)
-        return first.status if options.diff else last.status
+    with signals.raised(), tempfile.TemporaryDirectory(prefix="whydevice-") as folder:
+        return _loop(Loop(options, folder))
+    raise AssertionError  # a signal has ended us
+
+
+def _loop(state: Loop) -> int:
+    options = state.options
+    last = _round(state)
+    first = last
+    try:
+        while last.explanations and not state.stopped and (after := _mend(state, last)) is not None:
+            last = after
+    except (KeyboardInterrupt, signals.Ended) as end:
+        state.stopped = "interrupted: the last edit is not verified"
+        ended = end if isinstance(end, signals.Ended) else None
+    else:
+        ended = None
+    if last is not first and last.status != 0:
+        _replay(state.folder, state.rounds)
+    if state.steps or last.explanations:
+        diff = fixreport.whole_diff(state.originals, options.folder, lambda path: _source(state, path).text)
+        fixreport.write_loop(options, state.steps, state.stopped, last, diff)
+        if options.diff:
+            _print(diff)
+    _write_json(state, last)
+    if ended is not None:
+        raise ended
+    return first.status if options.diff else last.status
 
 
 def _round(state: Loop) -> Outcome:
@@ -74,10 +82,14 @@ def _round(state: Loop) -> Outcome:
     command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", "whydevice"]  # type: ignore[attr-defined]
     command += _arguments(state, path)
     if state.rounds == 1:
-        status = subprocess.run(command).returncode
+        status, interrupted = signals.run(command)
+        if interrupted:
+            state.stopped = "interrupted"
     else:
         with open(_log(state.folder, state.rounds), "wb") as log:
-            status = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=log).returncode
+            status, interrupted = signals.run(command, stdout=subprocess.DEVNULL, stderr=log)
+        if interrupted:
+            raise KeyboardInterrupt
     ended = outcome.read(path)
     ended.status = status if status >= 0 else 128 - status
     state.explained += ended.explanations
@@ -165,7 +177,8 @@ def _write(state: Loop, fix: Fix) -> dict[str, Source]:
     if state.options.diff:
         state.overlay |= {path: before[path].encode(text) for path, text in texts.items()}
     else:
-        write_files(texts, before)
+        with signals.held():
+            write_files(texts, before)
     state.originals = before | state.originals
     return before
 
@@ -176,7 +189,8 @@ def _restore(state: Loop, before: dict[str, Source]) -> None:
     if state.options.diff:
         state.overlay |= {path: source.encode(source.text) for path, source in before.items()}
     else:
-        write_files({path: source.text for path, source in before.items()})
+        with signals.held():
+            write_files({path: source.text for path, source in before.items()})
 
 
 def _print(diff: bytes) -> None:
@@ -199,7 +213,8 @@ def _write_json(state: Loop, last: Outcome) -> None:
     if state.options.json == "-":
         print(document(marked), flush=True)
     else:
-        write(state.options.json, marked)
+        with signals.held():
+            write(state.options.json, marked)
 
 
 def once(options: Options, found: list[Explanation]) -> None:
@@ -216,7 +231,9 @@ def once(options: Options, found: list[Explanation]) -> None:
             if options.diff:
                 _print(diff_bytes(fix.edits, options.folder, sources))
             else:
-                write_files(plan(fix.edits, sources), sources)
+                texts = plan(fix.edits, sources)
+                with signals.held():
+                    write_files(texts, sources)
                 fixreport.write_once(fix, options.folder)
             return
         except EditError as error:

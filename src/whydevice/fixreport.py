@@ -54,7 +54,11 @@ def write_loop(options: Options, steps: list[Step], stopped: str, last: Outcome,
     folder = options.folder
     kept = [step for step in steps if not step.taken_back and not step.refused]
     gpus = f"{options.simulate_cuda} simulated GPU" + "s" * (options.simulate_cuda != 1)
-    lines = [_headline(kept, gpus, last, "the diff has" if options.diff else "wrote")]
+    done = "the diff has" if options.diff else "wrote"
+    if not kept and diff:
+        lines = [f"{done} a fix that is not verified"]  # the run that would have shown it was interrupted
+    else:
+        lines = [_headline(kept, gpus, last, done)]
     for number, step in enumerate(kept, 1):
         lines += _step(f"{number}.", step, folder)
     for step in steps:

@@ -62,6 +62,12 @@ def install() -> None:
 
 
 def _at_exit() -> None:
+    _, failure = guard.attempt(_explain_last)
+    if failure is not None:
+        guard.complain(failure)
+
+
+def _explain_last() -> None:
     """Explain what ended the process, where a tool has put a hook over ours that never calls it."""
     if hasattr(getattr(sys, "excepthook", None), "__whydevice__"):
         return
