@@ -293,11 +293,15 @@ def complain(failure: BaseException) -> None:
         stream = sys.stderr
         if stream is None:
             return
-        if os.environ.get("WHYDEVICE_DEBUG", "") not in ("", "0"):
+        # Python's own code, which a script may have broken.
+        debug, _ = attempt(os.environ.get, "WHYDEVICE_DEBUG")
+        if debug not in (None, "", "0"):
             import traceback
 
             traceback.print_exception(failure, file=stream)
-        if isinstance(failure, KeyboardInterrupt):
+        if (
+            type(failure) is KeyboardInterrupt
+        ):  # a script may have put an `isinstance` of its own in its place
             # Python notes one that leaves an `exec` of text (a dataclass is made by it), and would end by SIGINT. The
             # next `exec` of text takes that back.
             exec("")

@@ -54,7 +54,9 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
         if is_regular_file(path):
             source = Source.read(path)
         else:
-            text = "".join(_cached(path, module_globals))
+            lines = _cached(path, module_globals)
+            # Anybody may have put anything there.
+            text = "".join(lines) if type(lines) is list and all(type(line) is str for line in lines) else ""
             if not text:
                 return None
             source = Source.from_text(path, text)
@@ -72,8 +74,9 @@ def _read(path: str, module_globals: dict[str, object] | None) -> Source | None:
 
 def _cached(path: str, module_globals: dict[str, object] | None) -> list[str]:
     """The lines of what is no regular file, as the line cache has them."""
-    if not path.startswith("<") and os.path.exists(path):
-        # A pipe, a device, a folder: the line cache would wait for it, if it has not read it before.
+    if not path.startswith("<") and (os.path.exists(path) or "\0" in path):
+        # A pipe, a device, a folder: the line cache would wait for it, if it has not read it before. At a name that no
+        # file can have it fails.
         entry = linecache.cache.get(path)
         return entry[2] if entry is not None and len(entry) == 4 else []
     return linecache.getlines(path, _loaded_by(module_globals))
