@@ -233,16 +233,20 @@ CHANGES = st.lists(
 
 
 @some(100)
-@given(CHANGES, st.integers(0, 40), st.booleans(), OPERATIONS, st.booleans())
+@given(CHANGES, st.integers(0, 40), st.booleans(), OPERATIONS, st.sampled_from(["", "file", "function"]))
 def test_frames_whose_source_is_another_by_now(
-    changes: list[tuple[int, str | None]], depth: int, lost: bool, line: str, long: bool
+    changes: list[tuple[int, str | None]], depth: int, lost: bool, line: str, long: str
 ) -> None:
-    """A file that was edited, cut short or deleted since it was loaded, under a stack of any depth; also a long file."""
+    """A file that was edited, cut short or deleted since it was loaded, under a stack of any depth; also a long
+    file, and a long function."""
     text = PROGRAM.format(way="[0]", device="meta", line=line, data="[torch.ones(3)]")
     text = text.replace("    found = things[0]\n", f"    found = deep(things, {depth})\n")
     text = "def deep(v, n):\n    return deep(v, n - 1) if n > 0 else v[0]\n\n" + text
     text = text.replace("    return found", f"    return found if {depth} % 3 else next(g for g in [found])")
-    text = "\n" * (LONG if long else 0) + text
+    if long == "function":
+        text = text.replace("    x = pick", "    extra.get(0)\n" * LONG + "    x = pick")
+    before = {"": len(text), "file": 0, "function": text.count("\n", 0, text.find("    extra"))}[long]
+    text = "\n" * (LONG if long == "file" else 0) + text
     exc, _ = failing(text, {"extra": {}})
     if exc is None:
         return
@@ -251,7 +255,7 @@ def test_frames_whose_source_is_another_by_now(
     path = trace.tb_next.tb_frame.f_code.co_filename
     lines = text.splitlines(keepends=True)
     for number, new in changes:
-        number += LONG if long else 0
+        number += LONG if number >= before else 0
         if number < len(lines):
             lines[number : number + 1] = [] if new is None else [new + "\n"]
     if lost:
