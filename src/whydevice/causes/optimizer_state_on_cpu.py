@@ -31,9 +31,9 @@ from .. import edits
 from ..evidence import values
 from ..evidence.collect import Evidence
 from ..evidence.evaluate import try_evaluate
-from ..evidence.infer import keyword
 from ..evidence.scopes import MISSING, Scope, bindings_of, own_nodes, position
 from ._finding import Finding, Mend
+from ._optimizer_methods import put_in_by_method, stale_key
 from ._order import (
     after_move,
     holds_any,
@@ -68,7 +68,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     own = user.receiver
     if _is_optimizer(own):
-        return _put_in_by_method(evidence, own)
+        return put_in_by_method(evidence, own)
     stale = _stepped(evidence)
     if stale is None:
         return None
@@ -124,7 +124,7 @@ def _others(evidence: Evidence, stale: Stale) -> Iterator[Stale]:
                 held = value_now(name, scope)
                 if _is_optimizer(held) and id(held) not in seen:
                     seen.add(id(held))
-                    key = _stale_key(evidence, held, None)
+                    key = stale_key(evidence, held, None)
                     if key is not None:
                         yield Stale(held, name, scope, key[0], _parameters(held))
 
@@ -157,7 +157,7 @@ def _stepped(evidence: Evidence) -> Stale | None:
             held = try_evaluate(node, live) if node is not None else MISSING
         if node is None or not _is_optimizer(held):
             return None
-        key = _stale_key(evidence, held, None)
+        key = stale_key(evidence, held, None)
         return Stale(held, node, live, key[0], _parameters(held)) if key is not None else None
     return None
 
@@ -169,22 +169,6 @@ def _parameters(optimizer: Any) -> set[int]:
         for _, group in values.items(groups)
         for _, p in values.items(values.lookup(group, "params", []))
     }
-
-
-def _stale_key(evidence: Evidence, optimizer: Any, tensor: Any) -> tuple[object, Any] | None:
-    """(name of the state, parameter) whose tensor is on the wrong device while the parameter is not."""
-    state = values.lookup(values.instance_dict(optimizer), "state")
-    for parameter, entry in values.items(state):
-        if not values.is_tensor(parameter) or values.device_of(parameter) != evidence.wanted:
-            continue
-        for key, held in values.items(entry):
-            if type(key) is not str or key == "step" or not values.is_tensor(held):
-                continue  # PyTorch keeps `step` on the CPU by design
-            if tensor is not None and held is not tensor:
-                continue
-            if values.device_of(held) == evidence.wrong_device:
-                return key, parameter
-    return None
 
 
 # -- an order of statements -----------------------------------------------------------------------------------
@@ -287,107 +271,3 @@ def _reload(scope: Scope, stale: Stale, last: ast.stmt) -> Mend | None:
         return None
     made = edits.insert_after(scope.source, last, f"{text}.load_state_dict({text}.state_dict())")
     return Mend("load the optimizer's state anew after the move", made, last, scope)
-
-
-# -- state of a user's own optimizer ----------------------------------------------------------------------------
-
-
-def _put_in_by_method(evidence: Evidence, optimizer: Any) -> Finding | None:
-    """The assignment in a method of the user's optimizer that put the wrong tensor into its state."""
-    wrong = evidence.wrong
-    tensor = wrong.held.tensor if wrong is not None and wrong.held is not None else None
-    found = _stale_key(evidence, optimizer, tensor) if tensor is not None else None
-    if wrong is None or found is None:
-        return None
-    key = found[0]
-    places = [
-        p for scope in method_scopes(evidence, optimizer) for p in _state_assignments(evidence, scope, key)
-    ]
-    finding = Finding(
-        culprit=wrong.expression,
-        headline=f"`{wrong.expression}` (the optimizer's state {key!r}) is on {wrong.device}, but the parameter is on {evidence.wanted}",
-    )
-    if len(places) != 1:
-        return None
-    statement, scope, parameter = places[0]
-    finding.root_node, finding.root_scope = statement, scope
-    finding.root_note = f"put into the state on {wrong.device}"
-    mend = _with_parameter(statement.value, parameter, scope)
-    if mend is not None:
-        finding.mends.append(mend)
-    return finding
-
-
-def _state_assignments(evidence: Evidence, scope: Scope, key: object) -> list[tuple[ast.Assign, Scope, str]]:
-    """The assignments to `self.state[p][key]` that do not follow the parameter's device, with the text of `p`."""
-    found = []
-    for node in own_nodes(scope.node):
-        if not (
-            isinstance(node, ast.Assign)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Subscript)
-        ):
-            continue
-        target = node.targets[0]
-        if not (isinstance(target.slice, ast.Constant) and target.slice.value == key):
-            continue
-        parameter = _parameter_of(target.value, scope)
-        if parameter is None or _follows(node.value, parameter):
-            continue
-        found.append((node, scope, parameter))
-    return found
-
-
-def _parameter_of(base: ast.expr, scope: Scope) -> str | None:
-    """`p` of `self.state[p]`, or of `state` where the method bound it so."""
-    if isinstance(base, ast.Name):
-        for node in own_nodes(scope.node):
-            if isinstance(node, ast.Assign) and any(
-                isinstance(t, ast.Name) and t.id == base.id for t in node.targets
-            ):
-                return _parameter_of(node.value, scope) if not isinstance(node.value, ast.Name) else None
-        return None
-    if (
-        isinstance(base, ast.Subscript)
-        and isinstance(base.value, ast.Attribute)
-        and base.value.attr == "state"
-    ):
-        return ast.unparse(base.slice) if isinstance(base.slice, ast.Name) else None
-    return None
-
-
-def _follows(value: ast.expr, parameter: str) -> bool:
-    """Whether an expression makes its tensor where the parameter is."""
-    for node in ast.walk(value):
-        if (
-            isinstance(node, ast.Attribute)
-            and node.attr == "device"
-            and ast.unparse(node.value).startswith(parameter)
-        ):
-            return True
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr.endswith("_like")
-        ):
-            device = keyword(node, "device")
-            return bool(node.args) and ast.unparse(node.args[0]).startswith(parameter) and device is None
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("clone", "detach", "new_zeros")
-        ):
-            return ast.unparse(node.func.value).split(".")[0] == parameter
-    return False
-
-
-FACTORIES = ("zeros", "ones", "full", "empty", "rand", "randn", "tensor")
-
-
-def _with_parameter(value: ast.expr, parameter: str, scope: Scope) -> Mend | None:
-    source = scope.source
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in [f"torch.{f}" for f in FACTORIES]:
-        made = edits.add_keyword(source, value, "device", f"{parameter}.device", replace=True)
-        return Mend("make it where the parameter is", made, value, scope)
-    made = edits.append_method(source, value, f".to({parameter}.device)")
-    return Mend("put it where the parameter is", made, value, scope)

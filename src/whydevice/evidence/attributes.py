@@ -11,6 +11,7 @@ from . import values
 from .libraries import is_library
 from .passive import bases, class_entries, class_module, class_name, code_file, code_name, exactly
 from .sources import FunctionNode, Source, Sources
+from .templates import may_be
 from .trees import STATE
 
 
@@ -190,7 +191,7 @@ def _registration(
 
 def _may_name(key: ast.expr, name: str) -> bool:
     """Whether an expression is this name, or is computed and may be it."""
-    return key.value == name if isinstance(key, ast.Constant) else True
+    return key.value == name if isinstance(key, ast.Constant) else may_be(key, name)
 
 
 def _registered(
