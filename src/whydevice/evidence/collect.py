@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..types import DeviceError
-from . import values
+from . import partials, values
 from .calls import live_scopes
 from .direction import devices_in_play, wanted_of
 from .frames import LiveFrame, forget_locals, joined, live_frames, locate
@@ -245,7 +245,7 @@ def _wrongs(evidence: Evidence) -> list[Wrong]:
         wrong_held = [h for h in one.held if is_wrong(h.device)]
         if wrong_held and not one.is_module and not _many(one):
             # What an object of the user's holds need not have been in the operation.
-            proven = values.is_container(one.value)
+            proven = values.is_container(one.value) or _called_partial(one, evidence)
             found.append(Wrong(one, wrong_held[0], wrong_held[0].device, proven))
     for one in evidence.leaves:
         if one.is_module and is_wrong(one.device):
@@ -256,6 +256,12 @@ def _wrongs(evidence: Evidence) -> list[Wrong]:
                 found.append(Wrong(one, wrong_held[0], wrong_held[0].device, proven=False))
     found += _inferred(evidence, is_wrong)
     return _unique(found)
+
+
+def _called_partial(one: Leaf, evidence: Evidence) -> bool:
+    """Whether an operand is the partial that failed when it was called: what it holds was given to the operation."""
+    called = isinstance(evidence.node, ast.Call) and evidence.node.func is one.node
+    return called and partials.is_partial(one.value)
 
 
 def _many(one: Leaf) -> bool:

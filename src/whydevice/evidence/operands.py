@@ -287,6 +287,8 @@ def _call_operands(node: ast.Call, scope: Scope) -> list[tuple[ast.AST, str | No
 
 def _is_kept_callable(value: Any) -> bool:
     """Whether a called attribute is an object that is called (`self.pipeline(x)`), rather than a method."""
+    if type(value) is functools.partial:
+        return True
     return value is not MISSING and not values.is_class(value) and class_module(type(value)) not in OF_PYTHON
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from . import values
+from . import partials, values
 from .activations import returned_scope
 from .calls import enter, returned
 from .containers import follow_additions, follow_items
@@ -56,7 +56,18 @@ class Tracer:
         self.sought = try_evaluate(node, scope)
         steps = [Step("use", node, scope, value=self.sought)]
         self.follow(node, scope, steps)
+        self._made_as_partial(steps)
         return steps
+
+    def _made_as_partial(self, steps: list[Step]) -> None:
+        """Go on from the call that made a partial, where what it went through since is not seen."""
+        made = partials.only_call(self.sought, steps[0].scope, self.sources)
+        if made is None:
+            return
+        call, bare = made
+        inside = set(ast.walk(call))
+        if not any(step.node in inside for step in steps):
+            self.follow(call, returned_scope(self, bare.node, bare) or bare, steps)
 
     def follow(self, node: ast.AST, scope: Scope, steps: list[Step], path: tuple[int, ...] = ()) -> None:
         """Go on with an expression; `path` leads into its value where a target is unpacked."""

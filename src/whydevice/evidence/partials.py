@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from . import attributes, values
 from .evaluate import try_evaluate
-from .scopes import MISSING, Argument, Scope, all_reaching, bindings_of
+from .passive import exactly
+from .scopes import MISSING, Argument, Scope, all_reaching, bindings_of, dotted
 from .sources import Sources
 
 MOST_NAMES = 8
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 
 
 def is_partial(held: Any) -> bool:
@@ -76,6 +79,39 @@ def _callers(scope: Scope) -> Iterator[Scope]:
     while here is not None:
         yield here
         here = here.caller
+
+
+def only_call(held: Any, scope: Scope, sources: Sources) -> tuple[ast.Call, Scope] | None:
+    """The one `partial(...)` in the user's files that can have made a partial; None if none or several can."""
+    if not is_partial(held):
+        return None
+    found = []
+    for source in sources.users():
+        for node in source.nodes_with("partial"):
+            if isinstance(node, ast.Call) and _may_make(held, node):
+                found.append((node, source))
+    if len(found) != 1:
+        return None
+    call, source = found[0]
+    names: dict[str, Any] = next((s.globals for s in source.scopes), {})
+    return call, Scope(source, source.scope(call), names, depth=scope.depth + 1)
+
+
+def _may_make(held: Any, call: ast.Call) -> bool:
+    """Whether a call is `partial` of a function of this name, with as many arguments and the same keywords."""
+    given, keywords = values.attribute(held, "args"), values.attribute(held, "keywords")
+    function = values.attribute(held, "func")
+    name = getattr(function, "__name__", "") if exactly(function, *_FUNCTIONS) else ""
+    if (dotted(call.func) or "").rpartition(".")[2] != "partial" or not call.args or not name:
+        return False
+    written = {k.arg for k in call.keywords}
+    if any(isinstance(a, ast.Starred) for a in call.args) or None in written:
+        return False
+    return (
+        (dotted(call.args[0]) or "").rpartition(".")[2] == name
+        and len(call.args) - 1 == len(given)
+        and written == {key for key, _ in values.named(keywords)}
+    )
 
 
 def unknown_arguments(held: Any, func: ast.expr, scope: Scope) -> tuple[list[Argument], dict[str, Argument]]:
