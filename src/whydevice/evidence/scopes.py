@@ -122,7 +122,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Match)
-_BINDING = frozenset((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, *_BLOCKS, *_DEFINITIONS))
+_BINDING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, *_BLOCKS, *_DEFINITIONS)
 
 
 class _Read:
@@ -172,7 +172,7 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
     for here in own_nodes(node):
-        if type(here) not in _BINDING:  # a node's type: no class of the user's
+        if not isinstance(here, _BINDING):
             continue
         if isinstance(here, ast.Assign):
             for target in here.targets:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from ..patterns import pattern
+from .passive import exactly
+
 # `%d`, `%-5.2f`, `%(name)s`, and `%%`, which stands for itself.
-_PERCENT = re.compile(r"%(?:\(\w*\))?[-#0 +]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?([diouxXeEfFgGcrsa%])")
-_BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
+_PERCENT = pattern(r"%(?:\(\w*\))?[-#0 +]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?([diouxXeEfFgGcrsa%])")
+_BRACES = pattern(r"\{\{|\}\}|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
 _ANY = ".+"
 
 
@@ -42,7 +45,7 @@ def _pattern(node: ast.expr) -> str:
 
 
 def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return isinstance(node, ast.Constant) and exactly(node.value, str)
 
 
 def _filled(template: str, fields: re.Pattern[str], plain: dict[str, str]) -> str:
