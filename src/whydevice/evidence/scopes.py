@@ -11,7 +11,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..source.nodes import children, preorder
+from ..source.nodes import children, has_walrus, preorder, statements
 from .bounds import kept
 from .frames import LiveFrame
 from .passive import named, plain_names
@@ -171,7 +171,8 @@ def bindings_of(node: ScopeNode) -> dict[str, list[Binding]]:
             if name is not None:
                 add(name, Binding(kind, stmt, value, path, leaf))
 
-    for here in own_nodes(node):
+    nodes = own_nodes(node) if has_walrus(node) or not isinstance(node.body, list) else statements(node.body)
+    for here in nodes:
         if not isinstance(here, _BINDING):
             continue
         if isinstance(here, ast.Assign):

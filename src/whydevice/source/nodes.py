@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Positioned = ast.stmt | ast.expr | ast.keyword | ast.arg | ast.excepthandler | ast.alias
 
 PLACELESS = frozenset((ast.arguments, ast.comprehension, ast.withitem, ast.match_case))
@@ -105,6 +106,54 @@ def preorder(nodes: Sequence[ast.AST], closed: frozenset[type]) -> list[ast.AST]
             elif value is not None:
                 todo.append(value)
     return found
+
+
+_BLOCKS: dict[type, tuple[str, ...]] = {
+    ast.If: ("body", "orelse"),
+    ast.For: ("body", "orelse"),
+    ast.AsyncFor: ("body", "orelse"),
+    ast.While: ("body", "orelse"),
+    ast.With: ("body",),
+    ast.AsyncWith: ("body",),
+    ast.Try: ("body", "handlers", "orelse", "finalbody"),
+    ast.TryStar: ("body", "handlers", "orelse", "finalbody"),
+    ast.ExceptHandler: ("body",),
+    ast.Match: ("cases",),
+    ast.match_case: ("body",),
+}
+
+
+def statements(block: Sequence[ast.stmt]) -> list[ast.AST]:
+    """The statements of a block and of the blocks in it, in the order of the text, none of a function's or class's.
+
+    `except` and `case` clauses are among them.
+    """
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = [*reversed(block)]
+    while todo:
+        here = todo.pop()
+        found.append(here)
+        for name in reversed(_BLOCKS.get(type(here), ())):
+            todo += getattr(here, name)[::-1]
+    return found
+
+
+def has_walrus(scope: ScopeNode) -> bool:
+    """Whether an expression of the scope's own may bind a name. False is certain."""
+    return getattr(scope, "_walrus", True)
+
+
+def note_walrus(scope: ScopeNode, may: bool) -> None:
+    scope._walrus = may  # type: ignore[union-attr]
+
+
+def note_no_walrus(tree: ast.Module) -> None:
+    """Note on the functions and classes of a new tree that statements alone bind names in them: no `:=` is written."""
+    todo: list[ScopeNode] = [tree]
+    while todo:
+        scope = todo.pop()
+        note_walrus(scope, False)
+        todo += [s for s in statements(scope.body) if isinstance(s, _DEFINITIONS)]  # type: ignore[arg-type]
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -17,7 +17,16 @@ from typing import Any
 
 from ..patterns import pattern
 from . import parts
-from .nodes import PLACELESS, children, first_line, holds, key
+from .nodes import (
+    PLACELESS,
+    children,
+    first_line,
+    has_walrus,
+    holds,
+    key,
+    note_no_walrus,
+    note_walrus,
+)
 from .outline import Outline
 from .text import EditError, Text, TooLong
 
@@ -148,6 +157,7 @@ class Parsed(Text):
             members, cls.body = cls.body, []
         else:
             members = part.body
+            note_walrus(cls, has_walrus(cls) or has_walrus(part))
         cls.end_lineno = max(last, cls.end_lineno or last)
         self._parents.update(dict.fromkeys(members, cls))
         self._indexed.discard(cls)
@@ -182,6 +192,7 @@ class Parsed(Text):
         for name in full._fields:
             setattr(cls, name, getattr(full, name))
         cls.body = members
+        note_walrus(cls, has_walrus(full))
         cls.end_lineno, cls.end_col_offset = full.end_lineno, full.end_col_offset
         self._indexed.discard(cls)
 
@@ -236,9 +247,12 @@ class Parsed(Text):
             with warnings.catch_warnings():
                 # The script's own warnings (an invalid escape) were given when Python first compiled it.
                 warnings.simplefilter("ignore")
-                return ast.parse(text)
+                tree = ast.parse(text)
         except _PARSE_ERRORS:
             raise EditError(f"{self.path} does not parse as Python") from None
+        if ":=" not in text:
+            note_no_walrus(tree)
+        return tree
 
     def relevant(self) -> list[ast.stmt]:
         """The module's statements that belong to what was read of a long file."""

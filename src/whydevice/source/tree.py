@@ -158,7 +158,10 @@ class Source(Parsed):
     ) -> ast.AST | None:
         """The deepest expression, else statement, at exactly this range (columns in bytes)."""
         best: ast.AST | None = None
-        stack: list[ast.AST] = [self._within(within, line)]
+        start = self._within(within, line)
+        # Found this way, the node and its parents need not be looked for once more.
+        inside = self._expand if self._find(start) is start else children
+        stack: list[ast.AST] = [start]
         while stack:
             node = stack.pop()
             first = getattr(node, "lineno", None)
@@ -171,7 +174,7 @@ class Source(Parsed):
                     isinstance(node, ast.expr) or not isinstance(best, ast.expr)
                 ):
                     best = node
-            stack += reversed(children(node))
+            stack += reversed(inside(node))
         return best
 
     def statement_at(self, within: ast.AST, line: int) -> ast.stmt | None:
