@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from .causes._finding import Finding, Mend
-from .causes._offload import is_managed
-from .causes._values_shared import reaches, touches
 from .evidence import values
 from .evidence.ahead import Lookout, Next
 from .evidence.collect import Evidence, Wrong
@@ -82,6 +80,8 @@ def _within(edit: Edit, node: ast.AST, scope: Scope) -> bool:
 
 def _placed_by_hooks(evidence: Evidence, each: Next) -> bool:
     """Whether a hook brings it where it is needed by the time that it is used."""
+    from .causes._offload import is_managed
+
     return any(
         values.is_module(m) and is_managed(evidence, m) for m in (each.leaf.value, each.scope.receiver)
     )
@@ -110,6 +110,8 @@ def _as_if_it_failed(evidence: Evidence, each: Next) -> Evidence:
 
 def _join(evidence: Evidence, finding: Finding, more: Finding, each: Next) -> None:
     """Add the mend of what would fail next, unless one of the two is enough for both."""
+    from .causes._values_shared import reaches
+
     first, second = finding.mends[0], more.mends[0]
     steps = evidence.trace(each.leaf.node, each.leaf.scope)
     if reaches(evidence, first.edits, steps):
@@ -127,7 +129,7 @@ def _join(evidence: Evidence, finding: Finding, more: Finding, each: Next) -> No
 
 def _add(first: Mend, more: Mend) -> None:
     fresh = [edit for edit in more.edits if edit not in first.edits]
-    if any(touches(a, b) for a in fresh for b in first.edits):
+    if any(a.touches(b) for a in fresh for b in first.edits):
         return
     first.edits = (*first.edits, *fresh)
     if _ORDER[more.applicability] > _ORDER[first.applicability]:

@@ -12,14 +12,12 @@ from typing import Any
 
 from . import edits
 from .causes._finding import Finding, Mend
-from .causes._mend import mend_value
-from .causes._values_shared import moved_at_once, touches
 from .evidence import values
 from .evidence.after import UNCHANGED, After
 from .evidence.collect import Evidence
 from .evidence.libraries import is_library
 from .evidence.moveless import refuse_edits
-from .evidence.operands import Leaf
+from .evidence.operands import Leaf, moved_at_once
 from .evidence.parted import parted
 from .evidence.passive import (
     class_entries,
@@ -71,6 +69,8 @@ def _fix(evidence: Evidence, mend: Mend) -> Fix | None:
 
 def _joined(evidence: Evidence, mend: Mend, verdict: Verdict) -> tuple[Mend, Verdict]:
     """The mend with those of what would fail next, where the call then passes; else as it was."""
+    from .causes._mend import mend_value
+
     made = list(mend.edits)
     for wrong in evidence.wrongs:
         if wrong.expression not in verdict.left:
@@ -78,7 +78,7 @@ def _joined(evidence: Evidence, mend: Mend, verdict: Verdict) -> tuple[Mend, Ver
         more = mend_value(evidence, evidence.trace(wrong.leaf.node, wrong.leaf.scope))
         if more is None or more.applicability != mend.applicability:
             return mend, verdict
-        if not any(touches(a, b) for a in more.edits for b in made):
+        if not any(a.touches(b) for a in more.edits for b in made):
             made += more.edits
     both = replace(mend, edits=tuple(dict.fromkeys(made)))
     sources = _sources(evidence, both.edits)

@@ -75,6 +75,13 @@ class Edit(NamedTuple):
     end_column: int
     text: str
 
+    def touches(self, other: Edit) -> bool:
+        """Whether both change overlapping text, or put something in at the same place."""
+        if self.file != other.file:
+            return False
+        first, last = (self.line, self.column), (self.end_line, self.end_column)
+        return first <= (other.end_line, other.end_column) and (other.line, other.column) <= last
+
 
 class Fix(NamedTuple):
     """Edits that belong together. `reason` says why it is not `safe`, or what it changes besides.

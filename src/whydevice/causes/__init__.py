@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ..evidence.host import reads_host
 from ..types import Cause
 
 if TYPE_CHECKING:
@@ -91,16 +92,33 @@ def _concerns_meta(evidence: Evidence) -> bool:
     return "meta" in (evidence.wrong_device, wrong.device if wrong is not None else None)
 
 
+def _reads_host(evidence: Evidence) -> bool:
+    return reads_host(evidence.error)
+
+
+def _off_the_first_gpu(evidence: Evidence) -> bool:
+    return evidence.error.family == "N1" or _between_gpus(evidence)
+
+
+def _from_loader(evidence: Evidence) -> bool:
+    return evidence.root is not None and evidence.root.kind == "loader"
+
+
 ONLY: dict[str, Callable[[Evidence], bool]] = {
+    "dataparallel_device": _off_the_first_gpu,
     "ddp_device_ids": _of_family("N6"),
     "meta_not_filled": _concerns_meta,
+    "cuda_in_worker": lambda evidence: "re-initialize CUDA" in evidence.error.message,
     "generator_on_other_device": _of_family("J"),
     "loss_on_last_gpu": _names_two_gpus,
     "block_split_over_gpus": _between_gpus,
     "cache_on_one_gpu": _between_gpus,
+    "numpy_from_cuda": _reads_host,
     "split_model_in_library": _between_gpus,
     "gpu_index_hard_coded": _between_gpus,
     "two_gpus": _between_gpus,
+    "cpu_table_indexed_by_cuda": _of_family("F1"),
+    "batch_not_moved": _from_loader,
 }
 """What an error must be for these to be asked at all."""
 

@@ -9,9 +9,9 @@ from ..edits import EditError
 from ..evidence import values
 from ..evidence.after import After
 from ..evidence.collect import Evidence
+from ..evidence.operands import moved_at_once
 from ..evidence.scopes import Scope
 from ..evidence.steps import Step
-from ..evidence.vocabulary import MOVES
 from ..types import Edit
 from ._finding import Finding, Mend
 from ._mend import mend_value
@@ -63,7 +63,7 @@ def together(evidence: Evidence, mend: Mend) -> None:
             more = mend_value(evidence, steps)
         except EditError:
             continue
-        if more is None or any(touches(a, b) for a in more.edits for b in made):
+        if more is None or any(a.touches(b) for a in more.edits for b in made):
             continue
         made += more.edits
     mend.edits = tuple(dict.fromkeys(made))
@@ -80,18 +80,6 @@ def _others(evidence: Evidence, mend: Mend) -> list[tuple[ast.AST, Scope]]:
         found += evidence.branches  # mended at its makers, so all of them
     found += _in_statement(evidence)
     return found[:MOST_TOGETHER]
-
-
-def moved_at_once(node: ast.AST, scope: Scope) -> bool:
-    """Whether what stands there is moved before anything else is done with it (`x.to(device)`)."""
-    method = scope.source.parent(node)
-    call = scope.source.parent(method) if isinstance(method, ast.Attribute) else None
-    return (
-        isinstance(method, ast.Attribute)
-        and method.attr in MOVES
-        and isinstance(call, ast.Call)
-        and call.func is method
-    )
 
 
 def _in_statement(evidence: Evidence) -> list[tuple[ast.AST, Scope]]:
@@ -130,21 +118,13 @@ def reaches(evidence: Evidence, made: tuple[Edit, ...], steps: list[Step]) -> bo
         return False
 
 
-def touches(a: Edit, b: Edit) -> bool:
-    """Whether two edits change overlapping text, or put something in at the same place."""
-    if a.file != b.file:
-        return False
-    first, last = (a.line, a.column), (a.end_line, a.end_column)
-    return first <= (b.end_line, b.end_column) and (b.line, b.column) <= last
-
-
 def joined(first: Mend, more: Mend) -> tuple[Edit, ...]:
     """The edits of two mends; what they put in at the same place as one. Nothing where they cannot be joined."""
     both = list(first.edits)
     for edit in more.edits:
         if edit in both:
             continue
-        near = next((at for at, known in enumerate(both) if touches(known, edit)), None)
+        near = next((at for at, known in enumerate(both) if known.touches(edit)), None)
         if near is None:
             both.append(edit)
             continue

@@ -17,11 +17,8 @@ from .infer import NOT_A_TENSOR, Inference
 from .operands import Held, Leaf, flat, leaves, match, unmoved
 from .origins import Tracer
 from .scopes import MISSING, Scope
-from .signatures import names_of
 from .sources import Sources
 from .steps import Step
-from .teardown import moved_since, ran_elsewhere
-from .textual import innermost_in_text
 
 MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
 
@@ -131,7 +128,7 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         return
     evidence.node = user.node
     evidence.leaves = leaves(user.node, evidence.user, inference)
-    deeper = innermost_in_text(evidence) if evidence.error.envelope is not None else None
+    deeper = _in_text(evidence) if evidence.error.envelope is not None else None
     if deeper is not None:
         evidence.user, evidence.node = deeper
         evidence.leaves = evidence.inner = leaves(evidence.node, evidence.user, inference)
@@ -156,8 +153,16 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         evidence.branches = list(evidence.tracer.branches)
 
 
+def _in_text(evidence: Evidence) -> tuple[Scope, ast.AST] | None:
+    from .textual import innermost_in_text
+
+    return innermost_in_text(evidence)
+
+
 def _torn_down(evidence: Evidence) -> bool:
     """Whether modules were moved since: their state contradicts the operands, or what they gave the failing frame."""
+    from .teardown import moved_since, ran_elsewhere
+
     user, wanted, wrong = evidence.user, evidence.wanted, evidence.wrong_device
     if moved_since(evidence.leaves, wanted, wrong):
         return True
@@ -270,6 +275,8 @@ def _many(one: Leaf) -> bool:
 
 def _by_wording(evidence: Evidence, role: str | None, is_wrong: Any) -> list[Wrong]:
     """Where the CPU is wanted: the argument that the message names, else every accelerator operand."""
+    from .signatures import names_of
+
     named = [
         one
         for one in flat(evidence.leaves)

@@ -15,7 +15,7 @@ from itertools import islice
 from ..catch.prune import linked, traceback_of
 from .bounds import cut
 from .compiled import is_source_of
-from .libraries import is_library, is_ours
+from .libraries import is_kernel, is_library, is_ours
 from .passive import code_file, code_name, plain_text
 from .sources import ScopeNode, Source, Sources
 
@@ -66,10 +66,19 @@ def live_frames(exc: BaseException, sources: Sources) -> list[LiveFrame]:
             LiveFrame(entry.tb_frame, entry.tb_lineno, path, plain_text(code.co_qualname), is_library(path))
         )
         found[-1].positions = _positions(code, entry.tb_lasti)
+    _leave_out_kernels(found)
     for live in found:
         if not live.library:
             locate(live, sources)
     return found
+
+
+def _leave_out_kernels(found: list[LiveFrame]) -> None:
+    """Drop the frames of an operation that PyTorch computes in Python, as on `meta`: they are below the call that failed,
+    where there are no frames when C++ computes it."""
+    user = next((i for i in range(len(found) - 1, -1, -1) if not found[i].library), len(found))
+    kernel = next((i for i in range(user + 1, len(found)) if is_kernel(found[i].path)), len(found))
+    del found[kernel:]
 
 
 def _few(entries: list[types.TracebackType]) -> list[types.TracebackType]:

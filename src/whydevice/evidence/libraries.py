@@ -10,6 +10,9 @@ from functools import lru_cache
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
+_KERNELS = ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")
+
+
 def _library_roots() -> tuple[str, ...]:
     # Where `sysconfig` says too, without loading it: the other folders of its scheme are named site-packages.
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -39,6 +42,13 @@ def is_library(path: str) -> bool:
         return os.path.realpath(path).startswith(_ROOTS)
     except ValueError:  # no path can have that name: a character that no file system encodes
         return False
+
+
+def is_kernel(path: str) -> bool:
+    """Whether a file computes PyTorch's operations in Python, below the dispatcher."""
+    torch = sys.modules.get("torch")
+    folder = os.path.dirname(str(getattr(torch, "__file__", None) or ""))
+    return bool(folder) and path.startswith(tuple(os.path.join(folder, name) for name in _KERNELS))
 
 
 def is_ours(path: str) -> bool:

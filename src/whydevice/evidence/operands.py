@@ -15,6 +15,7 @@ from .evaluate import try_evaluate
 from .infer import NOT_A_TENSOR, Inference
 from .passive import OF_PYTHON, class_module, exactly, shown_key
 from .scopes import MISSING, Scope
+from .vocabulary import MOVES
 
 MOST_HELD = 4_000
 OBJECT_DEPTH = 3
@@ -301,6 +302,18 @@ def flat(found: list[Leaf]) -> Iterator[Leaf]:
     for one in found:
         yield one
         yield from flat(one.parts)
+
+
+def moved_at_once(node: ast.AST, scope: Scope) -> bool:
+    """Whether what stands there is moved before anything else is done with it (`x.to(device)`)."""
+    method = scope.source.parent(node)
+    call = scope.source.parent(method) if isinstance(method, ast.Attribute) else None
+    return (
+        isinstance(method, ast.Attribute)
+        and method.attr in MOVES
+        and isinstance(call, ast.Call)
+        and call.func is method
+    )
 
 
 def unmoved(one: Leaf, wanted: str | None) -> Iterator[Leaf]:
