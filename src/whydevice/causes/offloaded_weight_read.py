@@ -33,8 +33,6 @@ from ..evidence.operands import flat
 from ..evidence.scopes import Scope
 from ..types import Edit
 from ._finding import Finding, Mend
-from ._moves import best_anchor
-from ._offload import past_forward
 
 NAME = "offloaded-weight-read"
 TITLE = "a weight was read while its module was offloaded"
@@ -42,6 +40,8 @@ TITLE = "a weight was read while its module was offloaded"
 
 def find(evidence: Evidence) -> Finding | None:
     if "meta" not in (evidence.wrong_device, *evidence.error.devices):
+        from ._offload import past_forward
+
         return past_forward(evidence)
     evidence.wrong_device = "meta"
     for node, scope in _reads(evidence):
@@ -115,6 +115,8 @@ def _editable(scope: Scope) -> bool:
 
 def _device_read(evidence: Evidence, node: ast.Attribute, scope: Scope, module: Any) -> tuple[Edit, ...]:
     """`m.weight.device`: the hook knows where the module runs."""
+    from ._moves import best_anchor
+
     parent = scope.source.parent(node)
     if not (isinstance(parent, ast.Attribute) and parent.attr == "device"):
         return ()
@@ -172,6 +174,8 @@ def _product(node: ast.Attribute, scope: Scope, module: Any, name: str) -> tuple
 
 
 def _index(evidence: Evidence, read: ast.Subscript, scope: Scope) -> str | None:
+    from ._moves import best_anchor
+
     if isinstance(read.slice, ast.Slice | ast.Tuple):
         return None
     text = scope.source.one_line(read.slice)
