@@ -40,7 +40,11 @@ def compose(
         operands=_operands(evidence, culprit),
         also=tuple(dict.fromkeys((*_also(evidence, culprit), *also))),
         fixes=propose.fixes(evidence, finding) if finding is not None else (),
-        notes=(*(finding.notes if finding is not None else _notes(evidence)), *_since(evidence)),
+        notes=(
+            *(finding.notes if finding is not None else _notes(evidence)),
+            *_since(evidence),
+            *evidence.notes,
+        ),
         sources=_sources(evidence),
     )
 

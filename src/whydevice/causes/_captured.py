@@ -10,6 +10,7 @@ from ..evidence.collect import Evidence
 from ..evidence.infer import keyword
 from ..evidence.operands import held_tensors
 from ..evidence.scopes import Scope, bindings_of, own_nodes, position
+from ..evidence.steps import Step
 from ._finding import Finding
 from ._order import before_capture, move_statements, moved, same_block, state_sources, value_now
 from ._user_calls import every_scope
@@ -44,7 +45,7 @@ def capture(evidence: Evidence) -> Capture | None:
                 or values.module_device(held) != evidence.wanted
             ):
                 continue
-            found = _before(scope, move, ast.unparse(module), held, tensor)
+            found = _before(evidence, scope, move, module, held)
             if found is not None and not _from_module(evidence, found):
                 continue
             if found is not None:
@@ -60,19 +61,35 @@ def _moved_above(evidence: Evidence, scope: Scope, module: str, move: ast.stmt) 
     )
 
 
-def _before(scope: Scope, move: ast.stmt, module: str, moved_module: Any, tensor: Any) -> Capture | None:
+def _before(
+    evidence: Evidence, scope: Scope, move: ast.stmt, moves: ast.expr, moved_module: Any
+) -> Capture | None:
+    module = ast.unparse(moves)
     for node in sorted(
         (n for n in own_nodes(scope.node) if isinstance(n, ast.Assign)), key=position, reverse=True
     ):
         if len(node.targets) != 1 or not same_block(scope, node, move) or not _reads(node.value, module):
             continue
         value = value_now(node.targets[0], scope)
-        if value is moved_module or not _holds(value, tensor):
+        if value is moved_module or not _gave(evidence, value):
             continue
         if issubclass(type(value), values.torch().optim.Optimizer):
             continue  # it keeps the parameters themselves; its state came with the first step
         return Capture(node, move, scope, ast.unparse(node.targets[0]), module, value)
     return None
+
+
+def _gave(evidence: Evidence, value: Any) -> bool:
+    """Whether the wrong tensor is in a value, or was made of what the value took in when it was constructed."""
+    assert evidence.wrong is not None
+    if _holds(value, evidence.wrong.tensor):
+        return True
+    kept = [s for s in evidence.steps if s.kind == "attribute" and s.owner is value]
+    return any(s.extra.get("method") == "__init__" and _takes_state(s) for s in kept)
+
+
+def _takes_state(step: Step) -> bool:
+    return isinstance(step.node, ast.expr) and bool(state_sources(step.node))
 
 
 def _reads(value: ast.expr, module: str) -> bool:

@@ -19,6 +19,7 @@ from .origins import Tracer
 from .scopes import MISSING, Scope
 from .sources import Sources
 from .steps import Step
+from .swapped import Swap, swap
 
 MOST_LIBRARY = 12  # frames below the user's own that are read: a call through a hooked module takes five
 
@@ -66,6 +67,7 @@ class Evidence:
     )  # other operands on the wrong device on the way
     direction: str = ""  # why `wanted` is right: wording, meta, accelerator, module, name, majority
     library: LiveFrame | None = None
+    notes: list[str] = field(default_factory=list)
 
     def release(self) -> None:
         """Drop every frame, tensor and module. The evidence is of no use afterwards."""
@@ -140,7 +142,10 @@ def _gather(evidence: Evidence, exc: BaseException, outer: BaseException | None)
         else evidence.leaves
     )
     _judge(evidence)
-    if evidence.direction == "accelerator" and _torn_down(evidence):
+    swapped = swap(evidence)
+    if swapped is not None:
+        _through_functional_call(evidence, swapped)
+    elif evidence.direction == "accelerator" and _torn_down(evidence):
         inference.state_moved = True
         evidence.leaves = leaves(evidence.node, evidence.user, inference)
         evidence.inner = evidence.leaves if last is evidence.user else leaves(last.live.node, last, inference)  # type: ignore[union-attr]
@@ -172,6 +177,21 @@ def _torn_down(evidence: Evidence) -> bool:
         and values.module_device(own) == wrong
         and ran_elsewhere(own, user, wanted, wrong)
     )
+
+
+def _through_functional_call(evidence: Evidence, swapped: Swap) -> None:
+    """The module ran with tensors that it was given for the call: theirs are the devices, not those of its own."""
+    given = leaves(swapped.call, swapped.caller, evidence.inference)
+    put_in = swapped.put_in([*flat(evidence.inner), *flat(evidence.leaves)], given)
+    if not put_in:
+        return
+    evidence.notes.append(swapped.note(given, put_in[0][0]))
+    evidence.wrongs = [w for w in evidence.wrongs if not swapped.of(w.leaf)]
+    found = [Wrong(one, held, held.device) for one, held in put_in if held.device == evidence.wrong_device]
+    if found and not evidence.wrongs:
+        evidence.user, evidence.node = swapped.caller, swapped.call
+        evidence.leaves = evidence.inner = given
+        evidence.wrongs = _unique(found)
 
 
 def _through_library(evidence: Evidence) -> None:

@@ -161,7 +161,8 @@ class Source(Parsed):
         start = self._within(within, line)
         # Found this way, the node and its parents need not be looked for once more.
         inside = self._expand if self._find(start) is start else children
-        stack: list[ast.AST] = [start]
+        # A part of a long file is no parent: its statements have the module's own.
+        stack = list(reversed(children(start))) if start in self.units() else [start]
         while stack:
             node = stack.pop()
             first = getattr(node, "lineno", None)
