@@ -207,6 +207,9 @@ def _captures(node: ast.Match, add: Any) -> None:
     """The names that the patterns of a `match` bind: the subject, or what a sequence pattern takes from it."""
 
     def visit(pattern: ast.AST, path: tuple[int, ...] | None) -> None:
+        rest = pattern.name if isinstance(pattern, ast.MatchStar) else getattr(pattern, "rest", None)
+        if rest is not None:
+            add(rest, Binding("assign", pattern, None, (), pattern))
         if isinstance(pattern, ast.MatchAs):
             if pattern.name is not None:
                 add(
