@@ -41,8 +41,10 @@ DEBUGGED = {
 @pytest.mark.parametrize("name", DEBUGGED)
 def test_a_debugger(name: str, tmp_path: Path) -> None:
     flags, script, typed = DEBUGGED[name]
+    # Buffered, a shell at the end of a pipe reads also what is meant for the debugger in it.
+    given = {"typed": typed, "PYTHONUNBUFFERED": "1"}
     ours, plain = (
-        _run(tmp_path, f"import {module}\n" + LIGHT + script.replace("FAILS", "shifted"), *flags, typed=typed)
+        _run(tmp_path, f"import {module}\n" + LIGHT + script.replace("FAILS", "shifted"), *flags, **given)
         for module in ("whydevice", "json")
     )
     told = ours.stdout.replace("import whydevice", "import json")
@@ -51,7 +53,7 @@ def test_a_debugger(name: str, tmp_path: Path) -> None:
     assert _blocks(ours.stderr) == (0 if "in except" in name else 1), "explained as the error surfaces"
     # An error that is not ours.
     ours, plain = (
-        _run(tmp_path, f"import {module}\n" + LIGHT + script.replace("FAILS", "int"), *flags, typed=typed)
+        _run(tmp_path, f"import {module}\n" + LIGHT + script.replace("FAILS", "int"), *flags, **given)
         for module in ("whydevice", "json")
     )
     swapped = [text.replace("import whydevice", "import json") for text in (ours.stdout, ours.stderr)]

@@ -29,6 +29,11 @@ EVERY = 20
 """Of the moments that lie in the evidence, the causes and the like, every so many by night."""
 SEAMS = ("catch/excepthook.py", "__call__"), ("cli.py", "_finish"), ("catch/excepthook.py", "_at_exit")
 """Functions of ours that the interpreter itself calls: what meets one as it begins, the interpreter reports."""
+PARSERS = (
+    ("source/parsed.py", "_parse"), ("edits/running.py", "_compile"), ("edits/running.py", "_imported"),
+    ("render/places.py", "_position"),
+)  # fmt: skip
+"""Functions that ask CPython to parse or compile: no memory and no stack mean there that code is nested too deeply."""
 HOLDING = (
     "guard.py",
     "run.py",
@@ -126,14 +131,21 @@ def chosen(events: list[str]) -> list[int]:
 @pytest.mark.parametrize("way, kind", RUNS)
 def test_interrupted_at_any_moment(way: str, kind: str, interrupter: Interrupter, tmp_path: Path) -> None:
     (base,) = interrupter.runs(way, kind, [None], tmp_path)
-    points: list[int | None] = [*chosen(base["events"])]
-    assert len(points) >= SOME // 2
+    points: list[int | None] = [
+        at for at in chosen(base["events"]) if not _taken_for_nesting(kind, base["events"][at - 1])
+    ]
+    assert len(points) >= SOME // 2 - 1
     wrong = {}
     for result in interrupter.runs(way, kind, points, tmp_path):
         event = base["events"][result["point"] - 1]
         if complaints := _complaints(way, kind, result, base, event):
             wrong[result["point"], event] = complaints
     assert not wrong, wrong
+
+
+def _taken_for_nesting(kind: str, event: str) -> bool:
+    file, _, what = event.split(":")
+    return kind in ("MemoryError", "RecursionError") and (file, what.split()[0]) in PARSERS
 
 
 def _complaints(way: str, kind: str, result: dict[str, Any], base: dict[str, Any], event: str) -> list[str]:

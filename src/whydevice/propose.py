@@ -181,7 +181,11 @@ def refusal(evidence: Evidence, made: tuple[Edit, ...], sources: dict[str, Sourc
             if not os.access(os.path.realpath(path), os.W_OK):
                 return f"{name} is not writable, so it is not edited"
             codes = running(evidence, source, [edit.line for edit in made if edit.file == path])
-            if not all(edits.runs_as(source, code) for code in codes):
+            try:
+                changed = not all(edits.runs_as(source, code) for code in codes)
+            except EditError:
+                return f"{name} cannot be compared with the code that runs, so it is not edited"
+            if changed:
                 return f"{name} is not the code that runs: it has changed since it was loaded, so it is not edited"
     marked = edits.ignored(made, sources)
     if marked:

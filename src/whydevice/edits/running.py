@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..patterns import pattern
-from ..source import EditError, Source
+from ..source import EditError, Source, TooLong
 from ..source.nodes import first_line
 
 _FUTURE = 0
@@ -32,16 +32,18 @@ _PYTEST = "@pytest_ar"
 def runs_as(source: Source, code: CodeType) -> bool:
     """Whether a code object is what the source compiles to, at the same lines and columns.
 
-    False also where that cannot be found out. Code with pytest's rewritten assertions counts when its names
-    and lines are those of the source.
+    Code with pytest's rewritten assertions counts when its names and lines are those of the source.
+    Raises EditError where that cannot be found out.
     """
     try:
         tree = source.tree if code.co_name == "<module>" else source.tree_at(code.co_firstlineno)
-        if source.long and not code.co_flags & inspect.CO_OPTIMIZED:
-            _complete(source, tree, code.co_firstlineno)
-        return any(_found_in(module, code) for module in _compilations(source, tree, code))
-    except (EditError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    except TooLong:
+        raise
+    except EditError:
+        return False  # Python has read something else
+    if source.long and not code.co_flags & inspect.CO_OPTIMIZED:
+        _complete(source, tree, code.co_firstlineno)
+    return any(module is not None and _found_in(module, code) for module in _compilations(source, tree, code))
 
 
 def _complete(source: Source, tree: ast.Module, line: int) -> None:
@@ -62,7 +64,7 @@ def _found_in(module: CodeType, code: CodeType) -> bool:
     return any(_same(code, other) or (rewritten and _rewritten(code, other)) for other in alike)
 
 
-def _compilations(source: Source, tree: ast.Module, code: CodeType) -> Iterator[CodeType]:
+def _compilations(source: Source, tree: ast.Module, code: CodeType) -> Iterator[CodeType | None]:
     """What a tree compiles to. Of a part of a long file, also what it does in a module that imports what the file does.
 
     Python compiles `torch.ones(3)` otherwise where the module itself imports `torch` than where it does not.
@@ -111,18 +113,28 @@ def _of_module(source: Source, match: re.Match[str]) -> bool:
 
 
 # Several functions of a file are compared, one after the other.
-_modules: WeakKeyDictionary[ast.Module, dict[tuple[str, int, frozenset[str]], CodeType]] = WeakKeyDictionary()
+_Compiled = dict[tuple[str, int, frozenset[str]], CodeType | None]
+_modules: WeakKeyDictionary[ast.Module, _Compiled] = WeakKeyDictionary()
 
 
-def _compiled(tree: ast.Module, name: str, flags: int, imports: frozenset[str]) -> CodeType:
+def _compiled(tree: ast.Module, name: str, flags: int, imports: frozenset[str]) -> CodeType | None:
+    """The code of a tree; None for what is no program (`return` outside of a function)."""
     known = _modules.setdefault(tree, {})
-    code = known.get((name, flags, imports))
-    if code is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            code = compile(_importing(tree, imports), name, "exec", flags=flags, dont_inherit=True)
-        known[name, flags, imports] = code
-    return code
+    if (name, flags, imports) not in known:
+        known[name, flags, imports] = _compile(_importing(tree, imports), name, flags)
+    return known[name, flags, imports]
+
+
+def _compile(tree: ast.Module, name: str, flags: int) -> CodeType | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            code: CodeType = compile(tree, name, "exec", flags=flags, dont_inherit=True)
+            return code
+        except (SyntaxError, ValueError):
+            return None
+        except (RecursionError, MemoryError):  # what CPython raises for code that is nested too deeply
+            raise EditError(f"{name} is too deeply nested to be compiled") from None
 
 
 def _importing(tree: ast.Module, names: frozenset[str]) -> ast.Module:
